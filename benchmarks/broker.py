@@ -31,7 +31,7 @@ asyncio.run(serve())
 _TICKS = 100  # a second, of /proc/PID/stat
 
 
-class Served:
+class RunningBroker:
     """A broker in a process of its own: `port` and `pid`."""
 
     def __init__(self, port: int, pid: int) -> None:
@@ -49,7 +49,7 @@ class Served:
         return int(line.split()[1]) // 1024
 
 
-def produced(tools: Kafka, broker: Served, topic: str, messages: int, size: int) -> float:
+def measure_produce(tools: Kafka, broker: RunningBroker, topic: str, messages: int, size: int) -> float:
     """MB/s of the Java producer."""
     output = tools.tool(
         "producer-perf", "--topic", topic, "--num-records", str(messages), "--record-size", str(size),
@@ -58,7 +58,7 @@ def produced(tools: Kafka, broker: Served, topic: str, messages: int, size: int)
     return float(re.findall(r"\(([\d.]+) MB/sec\)", output)[-1])
 
 
-def consumed(tools: Kafka, broker: Served, topic: str, messages: int) -> float:
+def measure_consume(tools: Kafka, broker: RunningBroker, topic: str, messages: int) -> float:
     """MB/s of the Java consumer, without the time of its rebalance."""
     output = tools.tool(
         "consumer-perf", "--topic", topic, "--num-records", str(messages),
@@ -77,14 +77,14 @@ def main() -> None:
         try:
             assert built_in_process.stdout is not None
             brokers = {
-                f"Kafka {RELEASES[0]}": Served(kafka.direct[1], kafka._process.pid),
-                "built-in": Served(int(built_in_process.stdout.readline()), built_in_process.pid),
+                f"Kafka {RELEASES[0]}": RunningBroker(kafka.direct[1], kafka._process.pid),
+                "built-in": RunningBroker(int(built_in_process.stdout.readline()), built_in_process.pid),
             }
             results: dict[str, list[tuple[float, float]]] = {name: [] for name in brokers}
             for number in range(rounds + 1):
                 for name, broker in brokers.items():
                     cpu_before, topic = broker.cpu(), f"perf-{number}"
-                    row = produced(kafka, broker, topic, messages, size), consumed(kafka, broker, topic, messages)
+                    row = measure_produce(kafka, broker, topic, messages, size), measure_consume(kafka, broker, topic, messages)
                     if number:
                         results[name].append(row)
                     print(

@@ -92,7 +92,7 @@ def aiokafka(kind: Kind) -> Reader:
     return lambda body: subclass.decode(io.BytesIO(body))
 
 
-def readable(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:
+def build_readers(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:
     """The readers of a library, of the kinds all of whose messages it can read."""
     readers: dict[Kind, Reader] = {}
     for kind, bodies_of_kind in messages.items():
@@ -104,7 +104,7 @@ def readable(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]
     return readers
 
 
-def measured(calls: list[tuple[Reader, bytes]]) -> float:
+def cpu_seconds(calls: list[tuple[Reader, bytes]]) -> float:
     """CPU seconds for all messages once."""
     began = time.process_time()
     for reader, body in calls:
@@ -115,10 +115,10 @@ def measured(calls: list[tuple[Reader, bytes]]) -> float:
 def main() -> None:
     """Measure each peer five times in turns with kproxy, on what both can read, and compare the best."""
     messages = bodies()
-    kproxy_readers = readable(kproxy, messages)
+    kproxy_readers = build_readers(kproxy, messages)
     print(f"{sum(map(len, messages.values()))} messages of {len(kproxy_readers)} kinds")
     for library in (kafka_python, aiokafka, kio):
-        library_readers = readable(library, messages)
+        library_readers = build_readers(library, messages)
         if not library_readers:
             print(f"{library.__name__}: not installed")
             continue
@@ -129,7 +129,7 @@ def main() -> None:
         best = dict.fromkeys(calls, float("inf"))
         for _ in range(_ROUNDS):
             for name, library_calls in calls.items():
-                best[name] = min(best[name], measured(library_calls))
+                best[name] = min(best[name], cpu_seconds(library_calls))
         count = len(calls["kproxy"])
         times = ", ".join(f"{name} {1e6 * seconds / count:.2f} us" for name, seconds in best.items())
         print(f"{count} of them: {times} a message; ratio {best[library.__name__] / best['kproxy']:.1f}")

@@ -20,7 +20,7 @@ from tests.dissectors.diagnosis.broken import LARGE, Mutations
 from tests.fuzz.frames import Source
 
 
-def large() -> None:
+def measure_large() -> None:
     """Frames of 1 MiB, the first time and once their layouts are made."""
     for name, make in LARGE.items():
         broken = make()
@@ -34,7 +34,7 @@ def large() -> None:
         print(f"{name}: first {times_ms[0]:.1f} ms, then {min(times_ms[1:]):.1f} ms ({text})")
 
 
-def small(count: int) -> None:
+def measure_small(count: int) -> None:
     """Small frames, without and with the time that it takes to make their candidates."""
     mutations = Mutations(7)
     first, later = [], []
@@ -53,7 +53,7 @@ def small(count: int) -> None:
         )
 
 
-def fuzzed(count: int) -> None:
+def measure_fuzzed(count: int) -> None:
     """What `explain` takes for frames of the fuzz: the least of three runs."""
     source = Source("benchmark")
     exchanges = [source.exchange(number) for number in range(count)]
@@ -69,7 +69,7 @@ def fuzzed(count: int) -> None:
     print(f"{count} frames of the fuzz: mean {mean:.2f} ms, median {cuts[49]:.2f} ms, 99 % {cuts[98]:.1f} ms")
 
 
-def memory(count: int) -> None:
+def measure_memory(count: int) -> None:
     """The memory that stays allocated after broken frames: layouts, readers and proposals for the next ones."""
     source = Source("benchmark")
     tracemalloc.start()
@@ -82,7 +82,7 @@ def memory(count: int) -> None:
 
 
 if __name__ == "__main__":
-    memory(1000)
-    fuzzed(300)
-    large()
-    small(500)
+    measure_memory(1000)
+    measure_fuzzed(300)
+    measure_large()
+    measure_small(500)

@@ -44,7 +44,7 @@ from relay_load import process
 
 #: Right responses that must follow each disturbance, and seconds that these may take.
 _EXCHANGES: Final = 30
-_PATIENCE_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 _HOUR_NS: Final = 3600 * 10**9
 _PAGE_KIB: Final = os.sysconf("SC_PAGE_SIZE") // 1024
 _WHOLE, _RESTARTED = 0, 4  # exit statuses of kproxy
@@ -60,7 +60,7 @@ def resident_kib(pid: int) -> int:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for another process. Raises TimeoutError."""
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(_TIMEOUT_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -108,7 +108,7 @@ class Proxy:
 
 
 @contextmanager
-def started_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Iterator[Proxy]:
+def start_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Iterator[Proxy]:
     clock = directory / "clock"
     clock.write_bytes(bytes(16))
     with clock.open("r+b") as file:
@@ -143,7 +143,7 @@ class Disturbances:
         self._hold = hold
         self._random = random.Random(1)
 
-    async def stopped_inspector(self) -> None:
+    async def stop_inspector(self) -> None:
         """The inspector does not run for a while. The tap's queue fills up."""
         inspector = self._proxy.inspector
         assert inspector is not None
@@ -153,14 +153,14 @@ class Disturbances:
         finally:
             os.kill(inspector, signal.SIGCONT)
 
-    async def killed_inspector(self) -> None:
+    async def kill_inspector(self) -> None:
         """The inspector is killed; the relay starts another one."""
         killed = self._proxy.inspector
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         await until(lambda: self._proxy.inspector not in (None, killed))
 
-    async def full_disk(self) -> None:
+    async def fill_disk(self) -> None:
         """Files of the inspector cannot grow, as on a full disk; then they can again."""
         inspector = self._proxy.inspector
         assert inspector is not None
@@ -171,7 +171,7 @@ class Disturbances:
         finally:
             resource.prlimit(inspector, resource.RLIMIT_FSIZE, (hard, hard))
 
-    async def clock_jump(self) -> None:
+    async def jump_clock(self) -> None:
         """The clock jumps by up to 30 hours in either direction: into the past as well."""
         self._proxy.shared[0] += self._random.randrange(-30, 31) * _HOUR_NS + self._random.randrange(_HOUR_NS)
         await asyncio.sleep(self._hold / 4)
@@ -199,13 +199,13 @@ async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
     pause = min(10.0, seconds / 20)
     disturbances = Disturbances(proxy, pause)
     methods: list[Callable[[], Awaitable[None]]] = [
-        disturbances.stopped_inspector, disturbances.clock_jump, disturbances.full_disk, disturbances.killed_inspector
+        disturbances.stop_inspector, disturbances.jump_clock, disturbances.fill_disk, disturbances.kill_inspector
     ]  # fmt: skip
     warmed_up_at = began + seconds / 3
     number = 0
     while (now := time.monotonic()) < began + seconds or number < len(methods):
-        if now > warmed_up_at and number >= len(methods) and disturbances.killed_inspector in methods:
-            methods.remove(disturbances.killed_inspector)
+        if now > warmed_up_at and number >= len(methods) and disturbances.kill_inspector in methods:
+            methods.remove(disturbances.kill_inspector)
         method = methods[number % len(methods)]
         number += 1
         errors, exchanges = len(load.errors), load.exchanges
@@ -215,7 +215,7 @@ async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
             await until(lambda: load.exchanges >= target)  # noqa: B023
             await asyncio.sleep(pause)
         except TimeoutError:
-            load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_PATIENCE_S:g} s after {method.__name__}")
+            load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_TIMEOUT_S:g} s after {method.__name__}")
         memory = proxy.note_memory()
         result = "; ".join(load.errors[errors:]) or "all right"
         name = method.__name__.replace("_", " ")
@@ -246,7 +246,7 @@ def main() -> None:
     with ExitStack() as stack:
         directory = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
-        proxy = stack.enter_context(started_proxy(stack.enter_context(process(broker))[0], directory, args.options))
+        proxy = stack.enter_context(start_proxy(stack.enter_context(process(broker))[0], directory, args.options))
         problems, load = asyncio.run(_load(proxy, args.minutes * 60))
         problems += stop(proxy)
         comparison = account(lines_of(directory / "trace"), load.clean)

@@ -47,11 +47,11 @@ def _response(key: ApiKey, body: Mapping[str, object]) -> bytes:
     return struct.pack(">i", len(content)) + content
 
 
-def _describe(topic: str) -> bytes:
+def _describe_request(topic: str) -> bytes:
     return _request(ApiKey.DESCRIBE_CONFIGS, {"resources": [{"resource_type": 2, "resource_name": topic}]})
 
 
-def _described(crc: int) -> bytes:
+def _describe_response(crc: int) -> bytes:
     config = {"name": "crc", "value": f"{crc:08x}", "config_type": 2}
     result = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
     return _response(ApiKey.DESCRIBE_CONFIGS, {"results": [result]})
@@ -62,8 +62,8 @@ def _records(size: int) -> bytes:
     return encode_records([{"records": [{"value": value, "offset": 0, "timestamp": 1_700_000_000_000}]}])
 
 
-DESCRIBE: Final = _describe("orders")
-DESCRIBE_AND_RESET: Final = _describe(_RESET)
+DESCRIBE: Final = _describe_request("orders")
+DESCRIBE_AND_RESET: Final = _describe_request(_RESET)
 PRODUCE: Final = _request(
     ApiKey.PRODUCE,
     {"acks": -1, "timeout_ms": 30_000, "topic_data": [
@@ -122,7 +122,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 break
             crc = zlib.crc32(frame, crc)
             key, _, number = struct.unpack_from(">hhi", frame, 4)
-            response = {ApiKey.PRODUCE: PRODUCED, ApiKey.FETCH: FETCHED}.get(key) or _described(crc)
+            response = {ApiKey.PRODUCE: PRODUCED, ApiKey.FETCH: FETCHED}.get(key) or _describe_response(crc)
             response = _numbered_response(response, number)
             if frame == _numbered_request(DESCRIBE_AND_RESET, number):
                 writer.write(response[: len(response) // 2])
@@ -135,7 +135,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         await writer.wait_closed()
 
 
-class Connected:
+class ClientConnection:
     """A client's connection.
 
     Attributes:
@@ -173,7 +173,7 @@ class Connected:
     async def check_sent(self) -> None:
         """Ask for the CRC of all that was sent."""
         await self.send(DESCRIBE)
-        await self.receive(_described(self._crc), self.requests)
+        await self.receive(_describe_response(self._crc), self.requests)
 
     async def finish(self) -> None:
         """Half-close; the broker then ends its direction."""
@@ -189,7 +189,7 @@ class Connected:
     async def is_reset(self) -> None:
         """The broker breaks off in the middle of a response."""
         await self.send(DESCRIBE_AND_RESET)
-        expected = _numbered_response(_described(self._crc), self.requests)
+        expected = _numbered_response(_describe_response(self._crc), self.requests)
         got = b""
         try:
             while more := await self._loop.sock_recv(self._socket, 1 << 16):
@@ -221,18 +221,18 @@ class Load:
 
     async def run(self) -> None:
         """Connect until `stop` is called; each client then ends its connection."""
-        kinds: list[Callable[[Connected], Awaitable[bool]]] = [
-            self._steady, self._steady, self._pipelined, self._brief, self._slow, self._breaking, self._broken
+        kinds: list[Callable[[ClientConnection], Awaitable[bool]]] = [
+            self._run_steady, self._run_steady, self._run_pipelined, self._run_brief, self._read_slowly, self._break_off_requests, self._broken
         ]  # fmt: skip
         async with asyncio.TaskGroup() as clients:
             for kind in kinds:
-                clients.create_task(self._again(kind))
+                clients.create_task(self._repeat(kind))
 
     def stop(self) -> None:
         """End soon."""
         self._stopping = True
 
-    async def _again(self, client_kind: Callable[[Connected], Awaitable[bool]]) -> None:
+    async def _repeat(self, client_kind: Callable[[ClientConnection], Awaitable[bool]]) -> None:
         while not self._stopping:
             try:
                 async with asyncio.timeout(120):
@@ -241,23 +241,23 @@ class Load:
                 self.errors.append(f"{client_kind.__name__}: {type(error).__name__} {error}")
                 await asyncio.sleep(0.2)
 
-    async def _once(self, client_kind: Callable[[Connected], Awaitable[bool]]) -> None:
+    async def _once(self, client_kind: Callable[[ClientConnection], Awaitable[bool]]) -> None:
         with socket.socket() as sock:
             sock.setblocking(False)
-            if client_kind == self._slow:
+            if client_kind == self._read_slowly:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
             # Half an hour uses all ports of an address: each connection has an address of its own.
             number = next(self._numbers)
             sock.bind((f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", 0))
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connected = Connected(sock)
+            connected = ClientConnection(sock)
             if await client_kind(connected):
                 self.clean[connected.address] = connected.requests
             else:
                 self.broken += 1
 
-    async def _steady(self, connected: Connected) -> bool:
+    async def _run_steady(self, connected: ClientConnection) -> bool:
         for number in range(_REQUESTS):
             if self._stopping:
                 break
@@ -274,7 +274,7 @@ class Load:
         await connected.finish()
         return True
 
-    async def _pipelined(self, connected: Connected) -> bool:
+    async def _run_pipelined(self, connected: ClientConnection) -> bool:
         for _ in range(_REQUESTS // 50):
             if self._stopping:
                 break
@@ -289,14 +289,14 @@ class Load:
         await connected.finish()
         return True
 
-    async def _brief(self, connected: Connected) -> bool:
+    async def _run_brief(self, connected: ClientConnection) -> bool:
         await connected.check_sent()
         await connected.finish()
         self.exchanges += 1
         await asyncio.sleep(_PAUSE_S * 5)
         return True
 
-    async def _slow(self, connected: Connected) -> bool:
+    async def _read_slowly(self, connected: ClientConnection) -> bool:
         for _ in range(3):
             if self._stopping:
                 break
@@ -306,14 +306,14 @@ class Load:
         await connected.finish()
         return True
 
-    async def _breaking(self, connected: Connected) -> bool:
+    async def _break_off_requests(self, connected: ClientConnection) -> bool:
         await connected.check_sent()
         await connected.break_off()
         self.exchanges += 1
         await asyncio.sleep(_PAUSE_S * 10)
         return False
 
-    async def _broken(self, connected: Connected) -> bool:
+    async def _broken(self, connected: ClientConnection) -> bool:
         await connected.check_sent()
         await connected.is_reset()
         self.exchanges += 1

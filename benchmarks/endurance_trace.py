@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dissectors.connections.events import BEHIND, RESTARTED
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, INSPECTOR_WAS_RESTARTED
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.reader import read_trace, trace_files
 
 
 @dataclass
-class Accounts:
+class TraceComparison:
     """What a trace has, and what it lacks.
 
     Attributes:
@@ -71,9 +71,9 @@ def lines_of(directory: Path) -> Iterator[Line]:
             yield from read_trace(file, str(path), damaged)
 
 
-def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
+def account(lines: Iterable[Line], clean: Mapping[str, int]) -> TraceComparison:
     """Compare a trace with the number of requests of clean connections, by client address; each got a response."""
-    comparison = Accounts()
+    comparison = TraceComparison()
     addresses: dict[str, str] = {}  # by connection id
     clients: defaultdict[str, _Client] = defaultdict(_Client)
     gaps: list[GapLine] = []
@@ -103,7 +103,7 @@ def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
             client.frames[gap.direction] += gap.frames
             client.bytes[gap.direction] += gap.bytes
             comparison.in_gaps += gap.frames
-        elif gap.reason.startswith((BEHIND, RESTARTED)):
+        elif gap.reason.startswith((INSPECTOR_WAS_BEHIND, INSPECTOR_WAS_RESTARTED)):
             comparison.unseen += gap.frames
             comparison.restarts += "nothing was inspected" in gap.reason
         else:
@@ -113,7 +113,7 @@ def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
     return comparison
 
 
-def _compare(comparison: Accounts, address: str, client: _Client, requests: int) -> None:
+def _compare(comparison: TraceComparison, address: str, client: _Client, requests: int) -> None:
     for direction in ("request", "response"):
         missing = requests - client.frames[direction]
         comparison.missing += max(missing, 0)

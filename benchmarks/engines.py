@@ -18,8 +18,8 @@ from benchmarks.spark import cost
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import TRACE_1
 
-_SIX = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
-_WORK = {"one": ("errors",), "six": _SIX, "all": ()}
+_SIX_JOBS = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
+_WORK = {"one": ("errors",), "six": _SIX_JOBS, "all": ()}
 _FEW, _PARQUET = 1000, 1_000_000
 
 

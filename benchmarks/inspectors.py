@@ -34,7 +34,7 @@ from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.trace.lines import Detail
 
 
-def recorded(traffic: list[Sent]) -> bytes:
+def encode_messages(traffic: list[Sent]) -> bytes:
     """What a tap sends."""
     start = traffic[0].at
     messages = bytearray(tap_protocol.encode_hello(tap_messages.Hello(start, "node", 1, [], start)))
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--inspectors", type=int, nargs="+", default=[2])
     args = parser.parse_args()
     count = sum(1 for _ in frames(args.capture))
-    traffic = recorded(list(sent(args.capture)))
+    traffic = encode_messages(list(sent(args.capture)))
     rules.rules()  # otherwise each process loads them
     figures_by_count: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(args.rounds):

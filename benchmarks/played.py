@@ -17,7 +17,7 @@ from recorded import Sent
 
 HOST: Final = "127.0.0.1"
 #: Less than sockets buffer: it can be sent before the peer reads.
-_AT_ONCE: Final = 32_768
+_MAX_CHUNK: Final = 32_768
 
 
 def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options: Sequence[str] = ()) -> float:
@@ -64,7 +64,7 @@ def _play(
     traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket, stack: contextlib.ExitStack
 ) -> Iterable[tuple[socket.socket, socket.socket]]:
     ends: dict[int, tuple[socket.socket, socket.socket]] = {}
-    buffer = bytearray(_AT_ONCE)
+    buffer = bytearray(_MAX_CHUNK)
     for connection, is_request, data, _ in traffic:
         if connection not in ends:
             client = stack.enter_context(socket.create_connection(proxy))
@@ -72,8 +72,8 @@ def _play(
             for end in ends[connection]:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sender, receiver = ends[connection] if is_request else ends[connection][::-1]
-        for start in range(0, len(data), _AT_ONCE):
-            chunk = data[start : start + _AT_ONCE]
+        for start in range(0, len(data), _MAX_CHUNK):
+            chunk = data[start : start + _MAX_CHUNK]
             sender.sendall(chunk)
             size = receiver.recv_into(buffer, len(chunk), socket.MSG_WAITALL)
             if buffer[:size] != chunk:

@@ -118,7 +118,7 @@ def _run(command: list[str], seconds: float, environment: dict[str, str] | None 
 
 
 @contextlib.contextmanager
-def captured(path: Path, port: int) -> Iterator[None]:
+def capture_traffic(path: Path, port: int) -> Iterator[None]:
     """What passes through a port on loopback goes into the file; nothing of it may be lost."""
     command = [
         "tcpdump",
@@ -164,7 +164,7 @@ def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS))
         with tempfile.TemporaryDirectory() as data:
             kafka = Kafka(RELEASES[0], Path(data), {}, {})
             try:
-                with captured(path, kafka.direct[1]):
+                with capture_traffic(path, kafka.direct[1]):
                     traffic(kafka, f"{HOST}:{kafka.direct[1]}", seconds)
             finally:
                 kafka.kill()

@@ -70,7 +70,7 @@ def proxy(
     """Run kproxy; gives its process id when it listens."""
     addresses = ["--listen", f"{HOST}:{port}", "--upstream", "{}:{}".format(*upstream)]
     command = [sys.executable, "-P", "-m", "kproxy", *addresses, "--quiet", *options]
-    return listening(command, port, {"PYTHONPATH": str(checkout)})
+    return run_until_listening(command, port, {"PYTHONPATH": str(checkout)})
 
 
 def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[int]:
@@ -80,11 +80,11 @@ def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib
         "global\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n"
         "listen kafka\n bind {}:{}\n server broker {}:{}\n".format(HOST, port, *upstream)
     )
-    return listening(["haproxy", "-db", "-f", str(config)], port)
+    return run_until_listening(["haproxy", "-db", "-f", str(config)], port)
 
 
 @contextlib.contextmanager
-def listening(command: list[str], port: int, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[int]:
+def run_until_listening(command: list[str], port: int, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[int]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}) as child:
         try:
             while child.poll() is None:

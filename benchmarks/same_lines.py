@@ -30,7 +30,7 @@ from recorded import sent
 _HERE: Final = Path(__file__).resolve().parent.parent
 _COLUMNS: Final = "ts,connection_id,kind,api,version,client_id,correlation_id,latency_us,size,error,findings"
 #: Options of `dissect`, one for each way to say something of a capture.
-WAYS: Final = (
+OPTION_SETS: Final = (
     [],
     ["--json"],
     ["--json", "--detail", "full"],
@@ -43,7 +43,7 @@ WAYS: Final = (
     ["--html"],
 )
 #: What differs between two runs of the same traffic: times, durations in texts, and ports of this computer.
-_OF_THE_RUN: Final = re.compile(
+_RUN_SPECIFIC: Final = re.compile(
     rb'"(?:request_)?ts":"[^"]*"|"ages_ms":\[[^]]*\]|"[a-z_]*(?:_us|_ms|_ns|_at|since|until)":[^,}]*'
     rb"|\b127\.0\.0\.1:\d+|\b\d+(?:\.\d+)? (?:us|ms|s|min)\b"
 )
@@ -66,7 +66,7 @@ def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> 
         outputs = [process.stdout for process in processes if process.stdout]
         for number, (old, new) in enumerate(itertools.zip_longest(*outputs, fillvalue=b"nothing"), 1):
             if old != new:
-                return _shown(number, old, new)
+                return _difference_text(number, old, new)
         old_status, new_status = (process.wait() for process in processes)
         return f"status {old_status} before, {new_status} now" if old_status != new_status else None
     finally:
@@ -75,7 +75,7 @@ def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> 
             process.communicate()
 
 
-def _shown(number: int, old: bytes, new: bytes) -> str:
+def _difference_text(number: int, old: bytes, new: bytes) -> str:
     at = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
     start = max(0, at - 100)
     return "".join(
@@ -91,7 +91,7 @@ def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]
         pairs = itertools.zip_longest(old_lines.get(connection, []), new_lines.get(connection, []), fillvalue=b"nothing")
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:
-                return f" connection {connection}{_shown(number, old, new)}"
+                return f" connection {connection}{_difference_text(number, old, new)}"
     return None
 
 
@@ -103,7 +103,7 @@ def _live_lines(checkout: Path, path: Path, options: list[str]) -> Mapping[int, 
         for line in _lines(Path(trace)):
             match = _CONNECTION.search(line)
             anonymous = _CONNECTION.sub(b"", line)
-            lines[int(match[1]) if match else -1].append(_OF_THE_RUN.sub(b"", anonymous))
+            lines[int(match[1]) if match else -1].append(_RUN_SPECIFIC.sub(b"", anonymous))
     if not lines:
         raise SystemExit(f"kproxy of {checkout} has written no line of {path.name}")
     return lines
@@ -127,7 +127,7 @@ def main() -> None:
         parser.error(f"{args.old} has no kproxy")
     differing = compared = 0
     for path in args.captures:
-        differences = {f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in WAYS}
+        differences = {f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in OPTION_SETS}
         if args.live:
             differences["live"] = live_difference(checkouts, path, [])
         if args.inspectors:

@@ -98,7 +98,7 @@ def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | No
         process = subprocess.Popen(
             [sys.executable, *map(str, command)], stdout=output, cwd=cwd, env=os.environ | (env or {})
         )
-        while watched := _family(os.getpid())[1:]:
+        while watched := _process_tree(os.getpid())[1:]:
             for pid in watched:
                 try:
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -130,7 +130,7 @@ def _reap() -> bool:
         return False
 
 
-def _family(pid: int) -> list[int]:
+def _process_tree(pid: int) -> list[int]:
     try:
         children = [
             int(child)
@@ -139,7 +139,7 @@ def _family(pid: int) -> list[int]:
         ]
     except OSError:
         return []
-    return [pid, *(descendant for child in children for descendant in _family(child))]
+    return [pid, *(descendant for child in children for descendant in _process_tree(child))]
 
 
 def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:

@@ -24,7 +24,7 @@ from pyspark import SparkContext
 
 from kproxy.cli.analyze.sizes import is_short, is_tiny
 from kproxy.spark import jobs
-from kproxy.spark.derived.cache import shared
+from kproxy.spark.derived.cache import shared_results
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.session import session
@@ -108,7 +108,7 @@ def main() -> None:
     with open_lines(spark, args.traces, CaptureOptions(), period=Period()) as lines:
         meter.row("read, clusters")
         job_names = args.job or jobs.names()
-        with shared(lines.rows, job_names):
+        with shared_results(lines.rows, job_names):
             meter.row("plan shared results")
             for name in job_names:
                 table = jobs.find(name).run(lines.rows)

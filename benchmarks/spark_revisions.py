@@ -32,12 +32,12 @@ def jobs(names: list[str] | tuple[str, ...]) -> list[str]:
     return [word for name in names for word in ("--job", name)]
 
 
-def known(checkout: Path) -> list[str]:
+def known_jobs(checkout: Path) -> list[str]:
     """The tables of a checkout."""
     return sorted(path.stem.replace("_", "-") for path in Path(checkout, "kproxy/spark/jobs").glob("[!_]*.py"))
 
 
-def differing(old: bytes, new: bytes) -> list[str]:
+def differing_tables(old: bytes, new: bytes) -> list[str]:
     """The tables of which a row differs."""
     pairs = zip_longest(old.splitlines(), new.splitlines())
     return sorted({json.loads(row)["job"] for pair in pairs if pair[0] != pair[1] for row in pair if row})
@@ -64,7 +64,7 @@ def main() -> None:
             "convert": ["convert", *traces, "--out", f"{directory}/@"],
             "one": [*jobs([args.job]), *traces, "--format", "json"],
             "six": [*jobs(_SIX), *converted, "--format", "json"],
-            "all": [*jobs(known(checkouts[0])), *converted, "--format", "json"],
+            "all": [*jobs(known_jobs(checkouts[0])), *converted, "--format", "json"],
         }
         peers = {
             "convert": ["-c", DUCKDB_CONVERT, *traces, *converted, f"{directory}/duckdb"],
@@ -86,7 +86,7 @@ def main() -> None:
                     costs[revision].append(run_cost)
                     if stage == "convert" and not Path(directory, "last").exists():
                         Path(directory, "last").symlink_to(table)
-            if differ := differing(*outputs):
+            if differ := differing_tables(*outputs):
                 print(f"{stage}: these tables differ: {', '.join(differ)}", file=sys.stderr)
             if args.outputs:
                 for name, output in zip(("old", "new"), outputs, strict=True):

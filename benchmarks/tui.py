@@ -37,13 +37,13 @@ TUI = (sys.executable, "-m", "kproxy", "tui")
 #: Lines of the screen that show rows, whatever stands above them; no row of these changes by itself.
 FIRST, LAST = 6, 14
 #: Requests that are sent at once under load.
-AT_ONCE = 5
+BATCH = 5
 
 #: For each thing that was done the times it took, and the CPU that the program used meanwhile, both in s.
 Times = dict[str, list[tuple[float, float]]]
 
 
-def timed(screen: Screen, action: Callable[[], float]) -> tuple[float, float]:
+def time_action(screen: Screen, action: Callable[[], float]) -> tuple[float, float]:
     """What `action` returns, the seconds that something took, and the CPU of the program in the terminal."""
     cpu_before = cpu_seconds(screen.pid)
     return action(), cpu_seconds(screen.pid) - cpu_before
@@ -97,26 +97,26 @@ def load(port: int, seconds: float, rate: float) -> list[float]:
         began = time.perf_counter()
         position = 0
         while (now := time.perf_counter() - began) < seconds:
-            if (ahead := 2 * AT_ONCE * len(trips) / rate - now) > 0:
+            if (ahead := 2 * BATCH * len(trips) / rate - now) > 0:
                 time.sleep(ahead)
             sent_at = time.perf_counter()
-            sock.sendall(REQUESTS[position * REQUEST : (position + AT_ONCE) * REQUEST])
-            sock.recv(AT_ONCE * ANSWER, socket.MSG_WAITALL)
+            sock.sendall(REQUESTS[position * REQUEST : (position + BATCH) * REQUEST])
+            sock.recv(BATCH * ANSWER, socket.MSG_WAITALL)
             trips.append(time.perf_counter() - sent_at)
-            position = (position + AT_ONCE) % IDS
+            position = (position + BATCH) % IDS
     return trips
 
 
 def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lambda: False, views: bool = True) -> None:
     """Move about, and note how long each key takes; at least once, and while `go_on`."""
     while True:
-        to_the_middle(screen)
+        move_to_middle(screen)
         for label, keys in (("a row", "jkjkjk"), ("a page", ("PageDown",) * 3), ("G, g", "Gg")):
             for key in keys:
-                times.setdefault(label, []).append(timed(screen, lambda key=key: screen.time_change(key, FIRST, LAST)))
+                times.setdefault(label, []).append(time_action(screen, lambda key=key: screen.time_change(key, FIRST, LAST)))
                 time.sleep(random.uniform(0.05, 0.2))
         for view in "234567" if views else "":
-            timing = timed(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
+            timing = time_action(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
             times.setdefault("another view", []).append(timing)
             screen.press("1")
             time.sleep(0.3)
@@ -132,14 +132,14 @@ def start(screen: Screen) -> str:
     return f"first rows after {shown_at - screen.began:.2f} s ({cpu_used:.2f} s of CPU)"
 
 
-def to_the_middle(screen: Screen) -> None:
+def move_to_middle(screen: Screen) -> None:
     """Put the cursor among the lines that are looked at."""
     for key in "g" + "j" * (LAST - FIRST - 3):
         screen.press(key)
     time.sleep(0.5)
 
 
-def told(times: Times) -> Iterator[str]:
+def timing_rows(times: Times) -> Iterator[str]:
     """Median, p99 and maximum of each, and the median of the CPU."""
     for label, series in times.items():
         durations = sorted(wall for wall, _ in series)
@@ -153,7 +153,7 @@ def told(times: Times) -> Iterator[str]:
 HEAD = f"    {'':16}{'median':>10}{'p99':>10}{'max':>10}{'CPU':>10}"
 
 
-def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+def measure_live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
     """Keys under load, and what the relay notices of it."""
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
@@ -175,7 +175,7 @@ def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
                 if contender is watched:
                     press_keys(screen, times, go_on=lambda: not loading.done())  # noqa: B023 - over before the next
                 trips[contender.name] += (round_trips := loading.result())
-                frames = 2 * AT_ONCE * len(round_trips)
+                frames = 2 * BATCH * len(round_trips)
                 relayed = (cpu_seconds(contender.pids["relay"]) - cpu_before[0]) / frames * 1e6
                 contender.cpu.setdefault("relay", []).append(relayed)
                 if contender is watched:
@@ -184,11 +184,11 @@ def live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
                 contender.rate.append(load_fully(contender, FULL_LOAD_S, None))
                 settle(watched.pids["inspector"], plain.pids["inspector"], screen.pid)
         print(f"live, {args.rate:,.0f} frames/s; the tui used {statistics.median(tui_cpu):.0f} µs of CPU a frame")
-        print(HEAD, *told(times), sep="\n")
+        print(HEAD, *timing_rows(times), sep="\n")
         print(f"    {'':20}{'frames/s at most':>20}{'CPU of the relay':>20}{'round trip':>20}{'p99':>20}")
         for contender in contenders:
             costs = ratio(contender.rate, plain.rate, ""), ratio(contender.cpu["relay"], plain.cpu["relay"], " µs")
-            print(f"    {contender.name:20}", *costs, of_trips(trips, contender, plain))
+            print(f"    {contender.name:20}", *costs, trips_text(trips, contender, plain))
 
 
 def settle(*pids: int) -> None:
@@ -200,7 +200,7 @@ def settle(*pids: int) -> None:
         cpu_used = sum(map(cpu_seconds, pids)) - cpu_before
 
 
-def of_trips(trips: dict[str, list[float]], contender: Contender, plain: Contender) -> str:
+def trips_text(trips: dict[str, list[float]], contender: Contender, plain: Contender) -> str:
     """Median and p99 of round trips, with their ratios to those of the other."""
     cells = []
     for share in (0.5, 0.99):
@@ -211,7 +211,7 @@ def of_trips(trips: dict[str, list[float]], contender: Contender, plain: Contend
     return "".join(cells)
 
 
-def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+def measure_large_trace(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
     """A large trace: the first rows, keys while it is indexed and after."""
     trace = directory / "trace.jsonl"
     write_trace(trace, args.exchanges)
@@ -231,13 +231,13 @@ def million(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -
     size = trace.stat().st_size / 1e6
     print(f"{2 * args.exchanges:,} frames, {size:.0f} MB: {began}, indexed with all overviews after")
     print(f"{indexed_at - screen.began:.0f} s ({cpu_used:.0f} s of CPU), {int(highest) / 1024:.0f} MiB at most")
-    print(HEAD, "  while it is indexed", *told(times_during), "  after", *told(times_after), sep="\n")
+    print(HEAD, "  while it is indexed", *timing_rows(times_during), "  after", *timing_rows(times_after), sep="\n")
     if shutil.which("less"):
         with Screen(["less", str(trace)]) as screen:
             shown_at = screen.until(lambda lines: "web-1" in lines[0])
             peer: Times = {}
             press_keys(screen, peer, views=False)
-        print(f"  less: first rows after {shown_at - screen.began:.2f} s", *told(peer), sep="\n")
+        print(f"  less: first rows after {shown_at - screen.began:.2f} s", *timing_rows(peer), sep="\n")
 
 
 def is_reading(screen: Screen) -> bool:
@@ -256,7 +256,7 @@ def narrow(screen: Screen, times: Times) -> None:
     def is_begun(lines: list[str]) -> bool:
         return "shown" in lines[0] and sum("orders-3[" in line for line in lines) > 5
 
-    times.setdefault("filter, first", []).append(timed(screen, lambda: screen.time_key("Enter", is_begun)))
+    times.setdefault("filter, first", []).append(time_action(screen, lambda: screen.time_key("Enter", is_begun)))
     if not is_reading(screen):
         whole = screen.until(lambda lines: "looked at" not in lines[0]) - began
         times.setdefault("filter, all", []).append((whole, cpu_seconds(screen.pid) - cpu_before))
@@ -270,18 +270,18 @@ def narrow(screen: Screen, times: Times) -> None:
         def is_sorted(lines: list[str], unsorted: str = unsorted_line) -> bool:
             return lines[FIRST] != unsorted and not any("sort by" in line for line in lines)
 
-        timing = timed(screen, lambda letter=letter, done=is_sorted: screen.time_key(letter, done))
+        timing = time_action(screen, lambda letter=letter, done=is_sorted: screen.time_key(letter, done))
         times.setdefault(label, []).append(timing)
 
 
 @contextmanager
-def silent() -> Iterator[tuple[int, socket.socket]]:
+def silent_port() -> Iterator[tuple[int, socket.socket]]:
     """A port that accepts, and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1], listening
 
 
-def idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
+def measure_idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
     """CPU while nothing happens: over a trace that is whole, a quiet proxy, and one where a request waits."""
     seconds = 5 * args.seconds
     trace = directory / "short.jsonl"
@@ -306,7 +306,7 @@ def idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> N
         screen = stack.enter_context(Screen([*TUI, str(proxy.port)], env=env))
         told_of(screen, "a quiet proxy")
     with ExitStack() as stack:
-        port, _ = stack.enter_context(silent())
+        port, _ = stack.enter_context(silent_port())
         proxy = stack.enter_context(kproxy("waiting", port, directory / "waiting"))
         client = stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port)))
         client.sendall(REQUESTS[: 20 * REQUEST])
@@ -326,7 +326,7 @@ def main() -> None:
         directory = Path(name)
         env = {"XDG_CACHE_HOME": name}
         for part in args.parts:
-            {"live": live, "million": million, "idle": idle}[part](args, directory, env)
+            {"live": measure_live, "million": measure_large_trace, "idle": measure_idle}[part](args, directory, env)
 
 
 if __name__ == "__main__":

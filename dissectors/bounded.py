@@ -14,7 +14,7 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 
-_set = OrderedDict.__setitem__  # faster than `super()`: some are set for every frame
+_set_item = OrderedDict.__setitem__  # faster than `super()`: some are set for every frame
 
 
 class BoundedDict(OrderedDict[KeyT, ValueT]):
@@ -26,7 +26,7 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
 
     def __setitem__(self, key: KeyT, value: ValueT) -> None:
         old_size = len(self)
-        _set(self, key, value)
+        _set_item(self, key, value)
         if len(self) == old_size:
             self.move_to_end(key)
         elif old_size >= self.max_size:
@@ -41,7 +41,7 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         return self[key]
 
 
-class Recent(BoundedDict[KeyT, ValueT]):
+class EvictionCountingDict(BoundedDict[KeyT, ValueT]):
     """A `BoundedDict` with the number of evicted entries: `evicted`."""
 
     def __init__(self, max_size: int) -> None:

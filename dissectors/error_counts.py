@@ -36,12 +36,12 @@ class ErrorCounts:
         self.responses += 1
         names = self._names
         for name in {error.name[:MAX_NAME_LENGTH] for error in errors}:
-            counted_name = name if name in names or len(names) < MAX_NAMES or name in _kafkas_errors() else OTHERS
+            counted_name = name if name in names or len(names) < MAX_NAMES or name in _kafka_error_names() else OTHERS
             names[counted_name] = names.get(counted_name, 0) + 1
 
     def row(self) -> tuple[tuple[str, int], ...]:
         """(error name, number of responses), the most frequent first."""
-        return most_first(self._names)
+        return sorted_by_count(self._names)
 
     @classmethod
     def merged(cls, counters: Iterable[ErrorCounts]) -> ErrorCounts:
@@ -55,10 +55,10 @@ class ErrorCounts:
 
 
 @functools.cache
-def _kafkas_errors() -> frozenset[str]:
+def _kafka_error_names() -> frozenset[str]:
     return frozenset(error.name for error in schemas.errors())
 
 
-def most_first(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def sorted_by_count(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Texts with their counts, the most frequent first."""
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -30,7 +30,7 @@ class Failure:
         text = " ".join(str(error).split())
         if len(text) > _MAX_TEXT:
             text = f"{text[:_MAX_TEXT]}..."
-        return cls(step, type(error).__name__, text, tuple(_places(error.__traceback__))[-_MAX_PLACES:])
+        return cls(step, type(error).__name__, text, tuple(_stack_locations(error.__traceback__))[-_MAX_PLACES:])
 
     @property
     def title(self) -> str:
@@ -41,7 +41,7 @@ class Failure:
         return f"{self.title}: {self.text}" if self.text else self.title
 
 
-def _places(traceback: TracebackType | None) -> list[str]:
+def _stack_locations(traceback: TracebackType | None) -> list[str]:
     """File and line of each stack frame, outermost first; paths start at the package."""
     locations = []
     while traceback is not None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 from dissectors.connections.events import RequestReceived
-from dissectors.edits import LOOSE
+from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -110,14 +110,14 @@ class Finding:
         return f"<{self}>"
 
 
-def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
+def location_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
     """The place of a root cause: the edit, or the field if there is none; apply `without_indexes` to its text.
 
     Loose edits name a number of bytes, which differs from frame to frame.
     """
-    return path if edit is None or edit.kind in LOOSE else edit
+    return path if edit is None or edit.kind in LOOSE_KINDS else edit
 
 
-def in_any_element(text: str) -> str:
+def without_indexes(text: str) -> str:
     """A text with paths like ``topics[3].name``, so that it is the same for all elements of an array."""
     return _INDEX.sub("[]", text)

@@ -16,7 +16,7 @@ _FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
 }
 _EXAMPLES: Final = {"s": "5s or 500ms", "%": "90%", "bytes": "65536 or 1M"}
 _MAX_BY_UNIT: Final = {"s": 86_400.0, "%": 100.0}
-_ABSURD: Final = 1e12
+_MAX_VALUE: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,13 +54,13 @@ class Limit:
             value = math.nan
         is_whole = self.unit in _FACTORS or value == value // 1
         if not (is_whole and self.least <= value <= self.most):  # also false for NaN
-            raise ValueError(self._valid())
+            raise ValueError(self._valid_values())
         return value
 
     @property
     def most(self) -> float:
         """The largest valid value."""
-        return _MAX_BY_UNIT.get(self.unit, _ABSURD)
+        return _MAX_BY_UNIT.get(self.unit, _MAX_VALUE)
 
     def text(self, value: float) -> str:
         """A value with its unit, as `parse` takes it."""
@@ -68,7 +68,7 @@ class Limit:
             return f"{value:g}{self.unit}"
         return f"{value:.0f}"
 
-    def _valid(self) -> str:
+    def _valid_values(self) -> str:
         upper = f" to {self.text(self.most)}" if self.unit in _MAX_BY_UNIT else " or more"
         unit_text = "" if self.unit in ("s", "%") else f" {self.unit}"
         return f"use {self.text(self.least)}{upper}{unit_text}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"

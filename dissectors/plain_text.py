@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 #: Longer durations, which only a forged trace has, are shown as this (us).
-_LONGEST = 1 << 63
+_MAX_DURATION = 1 << 63
 
 
-def printable(text: str) -> str:
+def printable_text(text: str) -> str:
     """`text` with control characters, controls of direction and invalid UTF-8 as escapes: one line without effects."""
     if text.isprintable():
         return text
@@ -19,5 +19,5 @@ def duration(us: int | None) -> str:
         return ""
     if us < 1000:
         return f"{us} us"
-    us = min(us, _LONGEST)
+    us = min(us, _MAX_DURATION)
     return f"{us / 1000:.1f} ms" if us < 1_000_000 else f"{us / 1_000_000:.1f} s"

@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import Final
 
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 
 #: Characters of JSON that act on a terminal or change the order of what people see: DEL, C1 controls, marks and
 #: overrides of direction, separators of lines, zero-width characters. JSON escapes C0 controls anyway.
@@ -19,7 +19,7 @@ _ACTIVE: Final = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u206
 
 
 #: `text` as one line of a terminal, without effects.
-terminal = printable
+terminal = printable_text
 
 
 def terminal_lines(text: str) -> str:

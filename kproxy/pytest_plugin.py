@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "instead of --kproxy-fail-on and in addition to --kproxy-ignore, and limits of rules",
     ):
         config.addinivalue_line("markers", line)
-    if (error := _wrong_fail_on(config.getini("kproxy_fail_on"))) is not None:
+    if (error := _fail_on_error(config.getini("kproxy_fail_on"))) is not None:
         raise pytest.UsageError(error)
 
 
@@ -65,10 +65,10 @@ def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThr
     from kproxy.testing.threads import InspectedBrokerThread
 
     marker = request.node.get_closest_marker("kproxy_broker")
-    settings = _checked_settings(marker.kwargs if marker else {})
+    settings = _check_settings(marker.kwargs if marker else {})
     settings.setdefault("rules", _rules(request))
     selection = _selection(request)
-    with _started(lambda: InspectedBrokerThread(**settings)) as broker:
+    with _run_or_fail(lambda: InspectedBrokerThread(**settings)) as broker:
         yield broker
     _fail_for(request, broker, selection)
 
@@ -87,7 +87,7 @@ def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., Proxy
     with ExitStack() as stack:
 
         def start(upstream: str, **settings: Any) -> ProxyThread:
-            proxy = stack.enter_context(_started(lambda: ProxyThread(upstream, **{"rules": rules, **settings})))
+            proxy = stack.enter_context(_run_or_fail(lambda: ProxyThread(upstream, **{"rules": rules, **settings})))
             proxies.append(proxy)
             return proxy
 
@@ -136,7 +136,7 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
     ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
     if (marker := request.node.get_closest_marker("kproxy")) is not None:
         fail_on = marker.kwargs.get("fail_on", fail_on)
-        if (problem := _wrong_fail_on(fail_on)) is not None:
+        if (problem := _fail_on_error(fail_on)) is not None:
             pytest.fail(problem, pytrace=False)
         ignored = marker.kwargs.get("ignore", ())
         ignore += [ignored] if isinstance(ignored, str) else ignored
@@ -158,12 +158,12 @@ def _failure(sentence: str) -> BaseException:
     return pytest.fail.Exception(sentence, pytrace=False)
 
 
-def _wrong_fail_on(severity: str) -> str | None:
+def _fail_on_error(severity: str) -> str | None:
     """What is wrong with a value of ``fail_on``."""
     return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
 
 
-def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of the marker `kproxy_broker`; the test fails if one of them does not exist."""
     from kproxy.broker.options import BrokerOptions
     from kproxy.filters.errors import nearest
@@ -177,7 +177,7 @@ def _checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _started(start: Callable[[], RunningT]) -> Iterator[RunningT]:
+def _run_or_fail(start: Callable[[], RunningT]) -> Iterator[RunningT]:
     """Run a broker or a proxy; the test fails with one sentence if it cannot start."""
     from kproxy.errors import UserError
 

@@ -48,7 +48,7 @@ def unit() -> configparser.ConfigParser:
 def parse_options(arguments: list[str]) -> argparse.Namespace:
     """The options, read as far as they can be without listening."""
     args = cli._parse(arguments)
-    rewriting_of(args, listeners.of_upstreams(args))
+    rewriting_of(args, listeners.upstream_listeners(args))
     relay._tcp(args.http, "--http")
     return args
 
@@ -108,7 +108,7 @@ def test_probes_use_the_http_port_of_kproxy() -> None:
 def test_compose_publishes_every_advertised_port() -> None:
     services = compose()["services"]
     args = cli._parse(services["kproxy"]["command"])
-    [listener] = listeners.of_upstreams(args)
+    [listener] = listeners.upstream_listeners(args)
     assert isinstance(listener.listen, TcpAddress)
     advertise = rewriting_of(args, [listener]).advertise
     assert advertise is not None

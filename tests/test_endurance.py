@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.connections.events import BEHIND, RESTARTED
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, INSPECTOR_WAS_RESTARTED
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -56,9 +56,9 @@ def test_a_missing_frame_is_unaccounted(accounts: Any) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        gap("n-1-1", 10, 1, BEHIND),
+        gap("n-1-1", 10, 1, INSPECTOR_WAS_BEHIND),
         gap("", 0, 1, "the trace could not be written"),
-        gap("", 10, 1, f"{RESTARTED}: 1 connection came and went unseen"),
+        gap("", 10, 1, f"{INSPECTOR_WAS_RESTARTED}: 1 connection came and went unseen"),
     ],
 )
 def test_a_gap_accounts_for_it(accounts: Any, line: GapLine) -> None:
@@ -67,7 +67,7 @@ def test_a_gap_accounts_for_it(accounts: Any, line: GapLine) -> None:
 
 
 def test_a_gap_with_other_bytes_than_were_relayed_is_wrong(accounts: Any) -> None:
-    found = accounts.account(trace(gap("n-1-1", 9, 1, BEHIND), requests=1), {CLIENT: 2})
+    found = accounts.account(trace(gap("n-1-1", 9, 1, INSPECTOR_WAS_BEHIND), requests=1), {CLIENT: 2})
     assert found.wrong == [f"{CLIENT}: 19 of 20 bytes (requests)"]
 
 

@@ -19,7 +19,7 @@ def split(address: str) -> tuple[str, int] | None:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         return None
-    return canonical(host), int(port)
+    return canonicalize_host(host), int(port)
 
 
 def join(host: str, port: int) -> str:
@@ -39,11 +39,11 @@ def client_of(address: str, client_id: str | None) -> ClientKey:
 
 def is_local(address: str) -> bool:
     """Whether ``host:port`` is loopback or the address is a Unix socket: traffic to it does not leave the machine."""
-    return address.startswith("unix:") or canonical(host_of(address)) == LOOPBACK
+    return address.startswith("unix:") or canonicalize_host(host_of(address)) == LOOPBACK
 
 
 @functools.lru_cache(maxsize=4096)
-def canonical(host: str) -> str:
+def canonicalize_host(host: str) -> str:
     """The canonical form of a host: lower-case names, compressed IPv6, `LOOPBACK` for all loopback addresses."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
@@ -58,12 +58,12 @@ def canonical(host: str) -> str:
 
 def is_address(host: str) -> bool:
     """Whether a host is an IP address or `localhost`, not a name that has to be resolved."""
-    name = canonical(host)
-    return name == LOOPBACK or is_fixed(name)
+    name = canonicalize_host(host)
+    return name == LOOPBACK or is_specific_ip(name)
 
 
 @functools.lru_cache(maxsize=4096)
-def is_fixed(host: str) -> bool:
+def is_specific_ip(host: str) -> bool:
     """Whether a canonical host is an IP address of one machine: not a name, loopback, or the unspecified address."""
     try:
         return not ipaddress.ip_address(host).is_unspecified

@@ -59,7 +59,7 @@ MIN_RESPONSE = 4
 MAX_IN_FLIGHT = 10_000
 
 
-class _InFlight:
+class _InFlightRequests:
     """Requests that wait for their response, oldest first."""
 
     def __init__(self) -> None:
@@ -128,14 +128,14 @@ class Connection:
         bodies_of: frozenset[int] | None = None,
     ) -> None:
         self._bodies_of = bodies_of
-        requests = FrameFinder(14, plausible_request, _is_request, max_frame_bytes)
+        requests = FrameFinder(14, is_plausible_request, _is_request, max_frame_bytes)
         responses = FrameFinder(8, self._plausible_response, self._is_response, max_frame_bytes)
         limits = (max_frame_bytes, max_decoded_bytes)
         self._framers = (
             Framer(MIN_REQUEST, requests, *limits, seeking=midstream),
             Framer(MIN_RESPONSE, responses, *limits, seeking=midstream),
         )
-        self._in_flight = _InFlight()
+        self._in_flight = _InFlightRequests()
         self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
         # Of the first request that has them: later ones leave them out (KIP-1313).
         self._client_id: str | None = None
@@ -163,12 +163,12 @@ class Connection:
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Process the next bytes of one direction and return the events that they complete. `at` is in ns."""
         events: list[Event] = []
-        receive_frame = self._request if direction == Direction.REQUEST else self._response
+        receive_frame = self._receive_request if direction == Direction.REQUEST else self._receive_response
         for item in self._framers[direction].push(data):
             if type(item) is Frame:
                 receive_frame(item, at, events)
             else:
-                self._take(direction, item, at, events)
+                self._add_event(direction, item, at, events)
         return events
 
     def replace_next(self, direction: Direction, frame: bytes) -> None:
@@ -189,14 +189,14 @@ class Connection:
             self._responses_lost_at = requests_received
         events: list[Event] = [BytesSkipped(direction, framer.received, at, size, frames or 0, reason)]
         for item in framer.lose(size, at_frame=frames is not None):
-            self._take(direction, item, at, events)
+            self._add_event(direction, item, at, events)
         return events
 
     def skip_frame(self, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Event]:
         """Report a whole frame of which only the first bytes were captured; `size` is its length prefix."""
         events: list[Event] = []
         for item in self._framers[direction].skip(head, size, reason):
-            self._take(direction, item, at, events)
+            self._add_event(direction, item, at, events)
         return events
 
     def close(self, *, at: int) -> list[Event]:
@@ -204,8 +204,8 @@ class Connection:
         events: list[Event] = []
         for direction, framer in zip(Direction, self._framers, strict=True):
             for item in framer.end():
-                self._take(direction, item, at, events)
-        unanswered, self._in_flight = list(self._in_flight), _InFlight()
+                self._add_event(direction, item, at, events)
+        unanswered, self._in_flight = list(self._in_flight), _InFlightRequests()
         return [*events, ConnectionEnded(at, unanswered, (self._framers[0].pending, self._framers[1].pending))]
 
     def limit(self, max_decoded_bytes: int) -> None:
@@ -258,12 +258,12 @@ class Connection:
         request = entry[1].message
         return read_response(frame, request.api_key, request.version)
 
-    def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
+    def _add_event(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
             if direction is Direction.REQUEST:
-                self._request(item, at, events)
+                self._receive_request(item, at, events)
             else:
-                self._response(item, at, events)
+                self._receive_response(item, at, events)
         elif isinstance(item, NotKafka):
             protocol, hint = item.other_protocol or (None, None)
             events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint, item.size, item.start))
@@ -272,29 +272,29 @@ class Connection:
         else:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
-    def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
+    def _receive_request(self, frame: Frame, at: int, events: list[Event]) -> None:
         if not self._begun:
             self._begun = True
-            if gssapi.begins_login(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
+            if gssapi.is_first_token(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
                 self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):
                 self._tokens += 1
-                events.append(_token(frame, at, Direction.REQUEST))
+                events.append(_token_event(frame, at, Direction.REQUEST))
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
-        if message.layout is None and gssapi.begins_login(frame.data[4:]):  # without SaslHandshake
+        if message.layout is None and gssapi.is_first_token(frame.data[4:]):  # without SaslHandshake
             self._set_raw_sasl(True)
             self._tokens += 1
-            events.append(_token(frame, at, Direction.REQUEST))
+            events.append(_token_event(frame, at, Direction.REQUEST))
             return
         if self._replacements and (sent_frame := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent_frame)
         header = message.header
         if header.get("client_id") is None:
             message.connection_client_id = self._client_id
-        elif self._client_id is None and _decodes(message):
+        elif self._client_id is None and _is_fully_decoded(message):
             self._client_id = header["client_id"]
         if "client_instance_id" in header and self._client_instance_id is None:
             self._learn_instance(message)
@@ -311,10 +311,10 @@ class Connection:
 
     def _learn_instance(self, message: Message) -> None:
         instance_id: str = message.header["client_instance_id"]
-        if instance_id not in RESERVED_UUIDS and _decodes(message):
+        if instance_id not in RESERVED_UUIDS and _is_fully_decoded(message):
             self._client_instance_id = instance_id
 
-    def _response(self, frame: Frame, at: int, events: list[Event]) -> None:
+    def _receive_response(self, frame: Frame, at: int, events: list[Event]) -> None:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)
         match = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
         if match is not None:
@@ -344,7 +344,7 @@ class Connection:
         elif self._tokens:
             self._tokens -= 1
             self._update_least()
-            events.append(_token(frame, at, Direction.RESPONSE))
+            events.append(_token_event(frame, at, Direction.RESPONSE))
         else:
             damaged = frame.damaged
             if self._answered_at < self._requests_lost_at:
@@ -396,14 +396,14 @@ class Connection:
         if entry is None:
             return False
         request = entry[1].message
-        return _decodes(read_response(frame, request.api_key, request.version))
+        return _is_fully_decoded(read_response(frame, request.api_key, request.version))
 
 
-def _token(frame: Frame, at: int, direction: Direction) -> TokenReceived:
+def _token_event(frame: Frame, at: int, direction: Direction) -> TokenReceived:
     return TokenReceived(at, frame.offset, frame.size, direction, bytes(frame.data[4:]), frame.damaged)
 
 
-def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
+def is_plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
     """Whether a request may begin at `pos`: a known API, a plausible version, a printable client id.
 
     Needs 14 bytes from `pos`, and checks the client id as far as the buffer holds it.
@@ -420,8 +420,8 @@ def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
 
 
 def _is_request(frame: bytes) -> bool:
-    return len(frame) >= 14 and plausible_request(frame, 0) and _decodes(read_request(frame))
+    return len(frame) >= 14 and is_plausible_request(frame, 0) and _is_fully_decoded(read_request(frame))
 
 
-def _decodes(message: Message) -> bool:
+def _is_fully_decoded(message: Message) -> bool:
     return message.error is None and message.trailing == 0

@@ -15,8 +15,8 @@ from dissectors.messages.message import Message
 from dissectors.values import DecodedPart
 
 #: The reason of gaps in a relay's connections: the inspector could not keep up.
-BEHIND = "the inspector was behind"
-RESTARTED = "the inspector was restarted"
+INSPECTOR_WAS_BEHIND = "the inspector was behind"
+INSPECTOR_WAS_RESTARTED = "the inspector was restarted"
 
 
 #: A frame of which no more arrives for this long (ns) is reported as incomplete. Most frames that a chunk does not

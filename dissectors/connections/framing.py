@@ -54,7 +54,7 @@ class SkippedBytes(NamedTuple):
 
 
 #: The largest error of a length prefix that is searched for: the sizes of a header, or of the prefix itself.
-MAX_WRONG = 16
+MAX_LENGTH_ERROR = 16
 
 
 class NotKafka(NamedTuple):
@@ -140,7 +140,7 @@ class Framer:
     def nearly_whole(self) -> bytes | None:
         """An incomplete frame of which only a few bytes are missing, if any."""
         missing = self.pending_size - self.pending
-        return bytes(self._buffer) if self.pending >= 8 and 0 < missing <= MAX_WRONG else None
+        return bytes(self._buffer) if self.pending >= 8 and 0 < missing <= MAX_LENGTH_ERROR else None
 
     @property
     def reported(self) -> int:
@@ -242,7 +242,7 @@ class Framer:
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             if size < self.least or size > self._max_frame:
-                start = bytes(data[pos : pos + MAX_WRONG])
+                start = bytes(data[pos : pos + MAX_LENGTH_ERROR])
                 yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None, size)._replace(
                     start=start
                 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dissectors import schemas
-from dissectors.connections.connection import plausible_request
+from dissectors.connections.connection import is_plausible_request
 from dissectors.messages.message import Message
 
 #: The bytes of a request before its client id, with its length prefix.
-_HEAD = 14
+_HEAD_SIZE = 14
 
 #: By how much the correlation id of the next request may be greater.
-_NEXT = 16
+_MAX_ID_STEP = 16
 
 #: The occurrences of the client id that are examined.
 _MAX_OUTER_IDS = 64
@@ -35,18 +35,18 @@ def inner_request(message: Message) -> InnerRequest | None:
     outer_id = message.header.get("correlation_id")
     if not message.is_request or not message.header.get("client_id") or outer_id is None:
         return None
-    frame, position = message.frame, _HEAD
-    client_id_bytes = frame[_HEAD - 2 : _HEAD + int.from_bytes(frame[_HEAD - 2 : _HEAD], "big")]  # with its length
+    frame, position = message.frame, _HEAD_SIZE
+    client_id_bytes = frame[_HEAD_SIZE - 2 : _HEAD_SIZE + int.from_bytes(frame[_HEAD_SIZE - 2 : _HEAD_SIZE], "big")]  # with its length
     for _ in range(_MAX_OUTER_IDS):
         position = frame.find(client_id_bytes, position + 1)
         if position < 0:
             return None
-        start = position + 2 - _HEAD
-        if start < _HEAD or not plausible_request(frame, start):
+        start = position + 2 - _HEAD_SIZE
+        if start < _HEAD_SIZE or not is_plausible_request(frame, start):
             continue
         inner_id = int.from_bytes(frame[start + 8 : start + 12], "big", signed=True)
         api_key, version = (int.from_bytes(frame[start + field_offset : start + field_offset + 2], "big") for field_offset in (4, 6))
         api = schemas.api(api_key)
-        if api is not None and 0 < inner_id - outer_id <= _NEXT:
+        if api is not None and 0 < inner_id - outer_id <= _MAX_ID_STEP:
             return InnerRequest(start, api.name, version, inner_id)
     return None

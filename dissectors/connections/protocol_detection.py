@@ -33,7 +33,7 @@ _BY_FOUR_BYTES = {
     **dict.fromkeys((b"ruok", b"stat", b"mntr"), _HEALTH_CHECK),
     **dict.fromkeys((b"EHLO", b"HELO"), OtherProtocol("SMTP", "a mail client; check the port")),
 }
-_POSTGRESQL_WANTS_TLS = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
+_POSTGRESQL_SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 #: More bytes than these do not change the result of `detect_protocol`.
 START_BYTES = 32
@@ -59,7 +59,7 @@ def detect_protocol(start: bytes) -> OtherProtocol | None:
     if start[:4] in (b"\x00\x00\x00\x2c", b"\x00\x00\x00\x2d"):
         is_session_request = start[4:8] == bytes(4) and start[16:18] == bytes(2) and start[28:32] == b"\x00\x00\x00\x10"
         return _SESSION if is_session_request else None
-    if start.startswith(_POSTGRESQL_WANTS_TLS):
+    if start.startswith(_POSTGRESQL_SSL_REQUEST):
         return OtherProtocol("PostgreSQL", "a PostgreSQL client asking for SSL; check the port")
     return _BY_FOUR_BYTES.get(start[:4])
 

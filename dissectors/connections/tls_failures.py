@@ -24,7 +24,7 @@ class TlsReason(StrEnum):
     OTHER = "other"
 
 
-_OURS = {
+_PROXY_REASONS = {
     TlsReason.UNKNOWN_CA: "its certificate is signed by an unknown CA",
     TlsReason.EXPIRED: "its certificate has expired",
     TlsReason.NOT_YET_VALID: "its certificate is not valid yet",
@@ -37,7 +37,7 @@ _OURS = {
     TlsReason.PLAINTEXT: "it speaks plaintext",
     TlsReason.TIMEOUT: "it did not complete the handshake in time",
 }
-_THEIRS = {
+_PEER_REASONS = {
     TlsReason.UNKNOWN_CA: "it does not trust kproxy's certificate: unknown CA",
     TlsReason.EXPIRED: "it rejected kproxy's certificate: expired",
     TlsReason.NOT_YET_VALID: "it rejected kproxy's certificate: not valid yet",
@@ -60,7 +60,7 @@ def describe(reason: TlsReason, by: str, detail: str = "") -> str:
         by: Who gave up: ``proxy``, or the peer (``client``, ``server``).
         detail: What the TLS library says; for reasons that have no words of their own, or leave something open.
     """
-    text = (_OURS if by == "proxy" else _THEIRS).get(reason)
+    text = (_PROXY_REASONS if by == "proxy" else _PEER_REASONS).get(reason)
     if text and detail and reason in (TlsReason.NAME_MISMATCH, TlsReason.BAD_CERTIFICATE):
         return f"{text} ({detail.rstrip('.')})"
     return text or (f"TLS error: {detail}" if detail else "TLS error")

@@ -6,6 +6,6 @@ departures of each peer, so that the next frame with the same one is decoded wit
 
 from dissectors.diagnosis.departures_by_peer import KnownDepartures, examine
 from dissectors.diagnosis.diagnose import diagnose
-from dissectors.messages.diagnosis_result import Diagnosis, Rival, certain
+from dissectors.messages.diagnosis_result import Diagnosis, Rival, certain_diagnosis
 
-__all__ = ["Diagnosis", "KnownDepartures", "Rival", "certain", "diagnose", "examine"]
+__all__ = ["Diagnosis", "KnownDepartures", "Rival", "certain_diagnosis", "diagnose", "examine"]

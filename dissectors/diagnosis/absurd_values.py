@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dissectors.diagnosis.integer_costs import WRONG, integer
+from dissectors.diagnosis.integer_costs import WRONG_COST, integer_cost
 from dissectors.diagnosis.shift_signs import is_shifted
-from dissectors.diagnosis.value_costs import FREE
+from dissectors.diagnosis.value_costs import ARBITRARY_FIELDS
 from dissectors.wire.layout import Field, Layout
 
 #: By how many bits one value contradicts a reading, and by how many at most all values together do.
-ABSURD = 24.0
-UNLIKELY = 20.0
+ABSURD_BITS = 24.0
+UNLIKELY_BITS = 20.0
 MAX_ABSURDITY = 25.0
 
 #: Fields that tell the elements of an array apart, and those of them that count from 0.
@@ -24,10 +24,10 @@ _INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
 _KEYS = _INDEXES | {"node_id", "broker_id", "topic_id", "topic", "topic_name", "name", "api_key", "group_id"}
 
 #: The largest frame whose values are examined.
-SMALL = 32 << 10
+SMALL_FRAME_BYTES = 32 << 10
 
 #: An index is far from the others if it is so many times the next smaller one.
-FAR = 8
+FAR_FACTOR = 8
 
 #: Codes are in their tables, or read at a wrong offset.
 _CODES = ("error_code", "is_internal")
@@ -35,10 +35,10 @@ _CODES = ("error_code", "is_internal")
 
 def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
     """By how many bits the values of a frame contradict the layout that they were read in, at most `MAX_ABSURDITY`."""
-    return min(sum(_of_struct(layout, values)), MAX_ABSURDITY)
+    return min(sum(_struct_absurdities(layout, values)), MAX_ABSURDITY)
 
 
-def _of_struct(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
+def _struct_absurdities(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
     for field in layout.fields:
         value = values.get(field.name)
         if value is None:
@@ -46,32 +46,32 @@ def _of_struct(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
         if field.struct is None:
             for element in value if field.array else (value,):
                 if _is_absurd(field, element):
-                    yield ABSURD
+                    yield ABSURD_BITS
         elif field.array:
-            yield from _of_keys(value)
+            yield from _key_absurdities(value)
             for element in value:
-                yield from _of_struct(field.struct, element)
+                yield from _struct_absurdities(field.struct, element)
         else:
-            yield from _of_struct(field.struct, value)
+            yield from _struct_absurdities(field.struct, value)
 
 
 def _is_absurd(field: Field, value: Any) -> bool:
-    if isinstance(value, bool) or field.name in FREE:
+    if isinstance(value, bool) or field.name in ARBITRARY_FIELDS:
         return False
     if isinstance(value, int) and field.name.endswith(_CODES):
-        return integer(field)(value) >= WRONG
+        return integer_cost(field)(value) >= WRONG_COST
     return is_shifted(field, value)
 
 
-def _of_keys(elements: list[Mapping[str, Any]]) -> Iterator[float]:
+def _key_absurdities(elements: list[Mapping[str, Any]]) -> Iterator[float]:
     """The elements of an array differ in their keys; indexes are near each other, and not multiples of 256."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
         values = [element[key] for element in elements if element.get(key) is not None]
         if len(set(values)) < len(values):
-            yield UNLIKELY
+            yield UNLIKELY_BITS
         if key in _INDEXES and len(values) > 1:
             *_, next_greatest, greatest = sorted(values)
-            if greatest > FAR * (next_greatest + FAR):
-                yield UNLIKELY
+            if greatest > FAR_FACTOR * (next_greatest + FAR_FACTOR):
+                yield UNLIKELY_BITS
             elif greatest >> 8 and not greatest & 0xFF and next_greatest != greatest - 1:
-                yield UNLIKELY  # read a byte too late
+                yield UNLIKELY_BITS  # read a byte too late

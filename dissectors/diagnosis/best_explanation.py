@@ -28,21 +28,21 @@ def writes_same_bytes(right: Layout, layout: Layout, values: Values, other_layou
             continue
         if field.name not in other_values and (field.name in right_fields or values.get(field.name) != field.default):
             return False
-        if field.name in other_values and not _same(
+        if field.name in other_values and not _writes_same_value(
             right_fields.get(field.name), field, values.get(field.name), other_fields[field.name], other_values[field.name]
         ):
             return False
     for field in layout.tagged:
         if (field.name in values) != (field.name in other_values) or field.name not in other_fields:
             return False
-        if field.name in values and not _same(
+        if field.name in values and not _writes_same_value(
             right_fields.get(field.name), field, values[field.name], other_fields[field.name], other_values[field.name]
         ):
             return False
     return bool(values.get("_tags") == other_values.get("_tags"))
 
 
-def _same(right: Field | None, field: Field, value: Any, other_field: Field, other_value: Any) -> bool:
+def _writes_same_value(right: Field | None, field: Field, value: Any, other_field: Field, other_value: Any) -> bool:
     if field.struct is None or other_field.struct is None or value is None or other_value is None:
         return bool(value == other_value)
     struct = right.struct if right is not None and right.struct is not None else field.struct

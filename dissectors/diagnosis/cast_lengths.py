@@ -15,7 +15,7 @@ from dissectors.wire.walk import walk
 _MAX_INT16 = (1 << 15) - 1
 
 #: The header of a batch up to its length, its smallest size, and its newest format, which is at `_MAGIC_AT`.
-_LOG_OVERHEAD, _SMALLEST, _MAGIC_AT, _NEWEST = 12, 14, 16, 2
+_LOG_OVERHEAD, _MIN_LENGTH, _MAGIC_AT, _NEWEST_MAGIC = 12, 14, 16, 2
 
 
 class CastLength(NamedTuple):
@@ -41,34 +41,34 @@ class CastLength(NamedTuple):
         return "write the length of records with all its bits: the length of strings has 16, that of records has 32"
 
 
-def cast_length(message: Message) -> CastLength | None:
+def find_cast_length(message: Message) -> CastLength | None:
     """The records of a frame that does not decode whose length lost its upper bits, if any."""
     if message.error is None and not message.trailing and message.diagnosis is None:
         return None
     layout, frame = right_layout(message), message.frame
-    for path, node in _records(walk(layout, frame, 4).nodes, ()) if layout is not None else ():
+    for path, node in _records_nodes(walk(layout, frame, 4).nodes, ()) if layout is not None else ():
         written = len(node.value) if node.value is not None else -1
         start = node.end - max(written, 0)
-        size = _batches(frame, start)
+        size = _batches_size(frame, start)
         if size > _MAX_INT16 and size != written and (size - written) % (1 << 16) == 0:
             return CastLength(render(path[1:]), node.start, start, written, size)
     return None
 
 
-def _records(nodes: list[Node], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
+def _records_nodes(nodes: list[Node], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
     for node in nodes:
         if node.name == "records":
             yield (*path, node.name), node
         else:
-            yield from _records(node.children, (*path, node.name))
+            yield from _records_nodes(node.children, (*path, node.name))
 
 
-def _batches(frame: bytes, start: int) -> int:
+def _batches_size(frame: bytes, start: int) -> int:
     """The size of the batches that begin at an offset."""
     pos = start
-    while len(frame) - pos > _MAGIC_AT and frame[pos + _MAGIC_AT] <= _NEWEST:
+    while len(frame) - pos > _MAGIC_AT and frame[pos + _MAGIC_AT] <= _NEWEST_MAGIC:
         size = int.from_bytes(frame[pos + 8 : pos + _LOG_OVERHEAD], "big", signed=True)
-        if size < _SMALLEST or pos + _LOG_OVERHEAD + size > len(frame):
+        if size < _MIN_LENGTH or pos + _LOG_OVERHEAD + size > len(frame):
             break
         pos += _LOG_OVERHEAD + size
     return pos - start

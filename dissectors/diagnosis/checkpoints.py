@@ -6,11 +6,11 @@ from typing import NamedTuple, Protocol
 
 from dissectors.diagnosis.costs import FrameReading, Replacement, Step
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
-from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, compiled_struct
+from dissectors.diagnosis.struct_reader import Array, NestedStruct, StructSteps, compiled_struct
 from dissectors.wire.layout import Layout
 
 
-class Layouts(Protocol):
+class LayoutPair(Protocol):
     """The layouts of header and body."""
 
     @property
@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
     work: int
 
 
-class Proposed(Protocol):
+class StructEdit(Protocol):
     """An edit of a struct: the first step that it changes, and the steps that replace the struct's.
 
     `tail` are those from the first changed one on.
@@ -85,11 +85,11 @@ class Trace:
     far.
     """
 
-    def __init__(self, frame: FrameReading, pair: Layouts, limit: float, horizon: int) -> None:
+    def __init__(self, frame: FrameReading, pair: LayoutPair, limit: float, horizon: int) -> None:
         self._frame = frame
         self._entries: dict[StructSteps, _Entry] = {}
         #: Arrays whose elements would fit into the frame if they were as small as possible.
-        self._openable: set[Array | Nested] = set()
+        self._openable: set[Array | NestedStruct] = set()
         self._horizon = horizon
         self._began = frame.work
         self.end: int | None = None
@@ -98,12 +98,12 @@ class Trace:
         try:
             pos = compiled_struct(pair.header).read(frame, 4)
             body = compiled_struct(pair.body)
-            self.end = frame.uncached(body, lambda _, at: self._struct(body, at), pos)
+            self.end = frame.uncached(body, lambda _, at: self._read_struct(body, at), pos)
         except Misfit as misfit:
             self.stopped = type(misfit)(misfit.at)  # without the traceback, which refers to this trace
         self.cost = frame.cost
 
-    def resume(self, location: StructLocation, proposal: Proposed, limit: float) -> int:
+    def resume(self, location: StructLocation, proposal: StructEdit, limit: float) -> int:
         """Read the frame with a proposal applied to one struct; return the end. The cost is in the `FrameReading`.
 
         Raises:
@@ -111,12 +111,12 @@ class Trace:
         """
         entry, index = self._entries.get(location.part), proposal.step
         if entry is None:
-            entry, index = self._above(location)
+            entry, index = self._enclosing_step(location)
         if entry is None or index >= len(entry.points):
             raise self._earlier_misfit(limit)
         if entry.points[index].cost > limit:
             raise TooExpensive(entry.points[index].pos)
-        if entry.part is not location.part and (misfit := self._closed(entry, index)):
+        if entry.part is not location.part and (misfit := self._blocking_misfit(entry, index)):
             raise Misfit(misfit.at)
         frame, is_begun = self._frame, entry.part is location.part
         steps = proposal.tail(location) if is_begun else entry.part.steps[index:]
@@ -138,17 +138,17 @@ class Trace:
         entry = self._entries.get(location.part)
         if entry is not None:
             return len(entry.points)
-        entry, index = self._above(location)
-        if entry is None or index >= len(entry.points) or self._closed(entry, index):
+        entry, index = self._enclosing_step(location)
+        if entry is None or index >= len(entry.points) or self._blocking_misfit(entry, index):
             return 0
         return len(location.part.steps) + 1
 
-    def _closed(self, entry: _Entry, index: int) -> Misfit | None:
+    def _blocking_misfit(self, entry: _Entry, index: int) -> Misfit | None:
         """Why reading stopped before the structs in a step; None if edits of these may help."""
         inner = entry.part.inner.get(index)
         return self.stopped if index == len(entry.points) - 1 and inner and inner not in self._openable else None
 
-    def _above(self, location: StructLocation) -> tuple[_Entry | None, int]:
+    def _enclosing_step(self, location: StructLocation) -> tuple[_Entry | None, int]:
         """The innermost step that encloses a struct without an entry."""
         for part, step_index in reversed(location.ups):
             entry = self._entries.get(part)
@@ -183,7 +183,7 @@ class Trace:
             entry = entry.up
         return pos
 
-    def _struct(
+    def _read_struct(
         self,
         part: StructSteps,
         pos: int,
@@ -203,17 +203,17 @@ class Trace:
             inner = part.inner.get(index)
             if inner is None:
                 pos = step(frame, pos)
-            elif isinstance(inner, Nested):
+            elif isinstance(inner, NestedStruct):
                 present, pos = inner.present(frame, pos)
-                pos = self._struct(inner.part, pos, entry, index) if present else pos
+                pos = self._read_struct(inner.part, pos, entry, index) if present else pos
             else:
-                pos = self._array(inner, pos, entry, index)
+                pos = self._read_array(inner, pos, entry, index)
         points.append(Checkpoint(pos, frame.cost, frame.work))
         if frame.cost > frame.limit:
             raise TooExpensive(pos)
         return pos
 
-    def _array(self, array: Array, start: int, entry: _Entry, step_index: int) -> int:
+    def _read_array(self, array: Array, start: int, entry: _Entry, step_index: int) -> int:
         frame = self._frame
 
         def read_elements(frame: FrameReading, start: int) -> int:
@@ -223,7 +223,7 @@ class Trace:
             pos = array.check_count(frame, start, number, pos, array.min_size)
             for index in range(number):
                 if index == 0 and array.exception_index != 0:
-                    pos = self._struct(array.part, pos, entry, step_index, array, number)
+                    pos = self._read_struct(array.part, pos, entry, step_index, array, number)
                 else:
                     pos = array.rest(frame, pos, index, index + 1)
             return pos

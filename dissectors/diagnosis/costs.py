@@ -17,7 +17,7 @@ from dissectors.diagnosis.whole_payloads import has_whole_payload, may_have_payl
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
 #: The number of integers in an array that are evaluated; they represent the others.
-SAMPLE = 16
+SAMPLE_SIZE = 16
 
 #: (frame reading, position) -> end of the field.
 Step = Callable[["FrameReading", int], int]
@@ -89,43 +89,43 @@ class FrameReading:
 def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
     """A step that reads a value of a field, with its length encoding if it has one."""
     if length is None:
-        return _fixed(field)
+        return _fixed_reader(field)
     read_length = length_reader(length)
-    records, null = field.type == "records", value_costs.null(field)
+    records, null = field.type == "records", value_costs.null_cost(field)
     if field.type != "string":
         has_payload = may_have_payload(field.name)
 
         def read_blob(frame: FrameReading, pos: int) -> int:
             size, pos = read_length(frame, pos)
             if size < 0:
-                return _null(frame, pos, nullable, null)
+                return _read_null(frame, pos, nullable, null)
             end = pos + size
             if end > frame.end:
                 raise Misfit(pos)
             if has_payload and has_whole_payload(field.name, bytes(frame.data[pos:end])):
-                frame.cost += value_costs.count(size) + value_costs.PAYLOAD_BYTE * size
+                frame.cost += value_costs.count_cost(size) + value_costs.PAYLOAD_BYTE_COST * size
             else:
-                frame.cost += value_costs.count(size) + value_costs.blob(records, frame.data, pos, size)
+                frame.cost += value_costs.count_cost(size) + value_costs.blob_cost(records, frame.data, pos, size)
             return end
 
         return read_blob
-    cost = value_costs.text(field)
+    cost = value_costs.text_cost(field)
 
     def read_text(frame: FrameReading, pos: int) -> int:
         size, pos = read_length(frame, pos)
         if size < 0:
-            return _null(frame, pos, nullable, null)
+            return _read_null(frame, pos, nullable, null)
         end = pos + size
         if end > frame.end:
             raise Misfit(pos)
         raw = frame.data[pos:end]
-        frame.cost += value_costs.KNOWN_WORD if raw in frame.words else value_costs.count(size) + cost(raw)
+        frame.cost += value_costs.KNOWN_WORD_COST if raw in frame.words else value_costs.count_cost(size) + cost(raw)
         return end
 
     return read_text
 
 
-def _null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
+def _read_null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
     if not nullable:
         raise Misfit(pos)
     frame.cost += cost
@@ -135,11 +135,11 @@ def _null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
 _UNPACK = {type_: struct.Struct(f">{code}").unpack_from for type_, code in CODES.items()}
 
 
-def _fixed(field: Field) -> Step:
+def _fixed_reader(field: Field) -> Step:
     width = WIDTHS[field.type]
     unpack = _UNPACK[field.type]
-    cost = value_costs.integer(field)
-    is_free = field.name in value_costs.FREE
+    cost = value_costs.integer_cost(field)
+    is_free = field.name in value_costs.ARBITRARY_FIELDS
 
     def read(frame: FrameReading, pos: int) -> int:
         end = pos + width
@@ -159,25 +159,25 @@ def array_reader(field: Field) -> Step:
     read_element = value_reader(field, field.element_length, nullable=False)
     size = {"int16": 2, "int32": 4}.get(field.element_length, 1) if field.element_length else WIDTHS[field.type]
     has_fixed_size = field.element_length is None
-    null, empty = value_costs.null(field), value_costs.empty(field)
+    null, empty = value_costs.null_cost(field), value_costs.empty_array_cost(field)
 
     def read_elements(frame: FrameReading, pos: int) -> int:
         number, at = read_count(frame, pos)
         if number < 0:
-            return _null(frame, at, nullable, null)
+            return _read_null(frame, at, nullable, null)
         if number * size > frame.end - at:
             raise Misfit(pos)
-        frame.cost += value_costs.count(number) if number else empty
-        if has_fixed_size and number > SAMPLE:
+        frame.cost += value_costs.count_cost(number) if number else empty
+        if has_fixed_size and number > SAMPLE_SIZE:
             before = frame.cost
-            for index in range(SAMPLE):
+            for index in range(SAMPLE_SIZE):
                 read_element(frame, at + index * size)
-            frame.cost = before + (frame.cost - before) * number / SAMPLE
-            frame.work -= SAMPLE
+            frame.cost = before + (frame.cost - before) * number / SAMPLE_SIZE
+            frame.work -= SAMPLE_SIZE
             return at + number * size
         for index in range(number):
-            if not index % SAMPLE:
-                frame.work -= SAMPLE
+            if not index % SAMPLE_SIZE:
+                frame.work -= SAMPLE_SIZE
                 if frame.work < frame.horizon:
                     raise WorkExhausted(at)
             at = read_element(frame, at)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dissectors.bounded import BoundedDict
-from dissectors.diagnosis.diagnose import LIKELY, apply_diagnosis, apply_known, diagnose
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE, apply_diagnosis, match_known_diagnosis, diagnose
 from dissectors.diagnosis.search import Habit, habits
-from dissectors.edits import LOOSE
+from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
 
@@ -14,10 +14,10 @@ MAX_MESSAGES = 2_000
 MAX_PER_ENTRY = 4
 
 #: The number of searches without result for a message after which most frames are skipped.
-PATIENCE = 8
+MAX_FAILED_SEARCHES = 8
 
 #: Decode warnings that result from reading at a wrong offset.
-SUSPICIOUS = frozenset({"null", "bool", "utf8", "length", "tag_size", "tag_order", "implausible"})
+SUSPICIOUS_WARNINGS = frozenset({"null", "bool", "utf8", "length", "tag_size", "tag_order", "implausible"})
 
 _Key = tuple[str, int, int, bool]
 
@@ -35,21 +35,21 @@ class KnownDepartures:
         key = (server, message.api_key, message.version, message.is_request)
         departures = self._departures.touch(key, list)
         for departure in departures:
-            if known := apply_known(message, departure):
+            if known := match_known_diagnosis(message, departure):
                 return known
         failed_searches = self._failed_searches.get(key, 0)
-        if failed_searches > PATIENCE and failed_searches & (
+        if failed_searches > MAX_FAILED_SEARCHES and failed_searches & (
             failed_searches - 1
         ):  # searched again at the 16th, 32nd, 64th frame
             self._failed_searches[key] = failed_searches + 1
             return None
         known_habits = self._habits.touch((server, message.is_request), set)
         diagnosis = diagnose(message, request, frozenset(known_habits))
-        if diagnosis is None or diagnosis.edit.kind in LOOSE:
+        if diagnosis is None or diagnosis.edit.kind in LOOSE_KINDS:
             self._failed_searches[key] = failed_searches + 1
         else:
             self._failed_searches[key] = 0
-            if diagnosis.confidence >= LIKELY:
+            if diagnosis.confidence >= LIKELY_CONFIDENCE:
                 known_habits.update(habits(diagnosis.edit))
             if len(departures) < MAX_PER_ENTRY:
                 departures.append(diagnosis)
@@ -71,7 +71,7 @@ def examine(message: Message, request: Message | None, known_departures: KnownDe
     if message.opaque:
         return message
     is_fully_read = message.error is None and message.end == len(message.frame)
-    if is_fully_read and not message.unusual and not any(warning.kind in SUSPICIOUS for warning in message.decode_warnings):
+    if is_fully_read and not message.unusual and not any(warning.kind in SUSPICIOUS_WARNINGS for warning in message.decode_warnings):
         return message
     diagnosis = known_departures.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

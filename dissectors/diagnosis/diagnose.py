@@ -9,14 +9,14 @@ from typing import Any
 from msgspec import structs
 
 from dissectors.diagnosis import wording
-from dissectors.diagnosis.absurd_values import SMALL
-from dissectors.diagnosis.first_difference import Difference, first_departure
-from dissectors.diagnosis.ranking import Ranked, rank
+from dissectors.diagnosis.absurd_values import SMALL_FRAME_BYTES
+from dissectors.diagnosis.first_difference import Difference, first_difference
+from dissectors.diagnosis.ranking import RankedReading, rank
 from dissectors.diagnosis.search import Habit, search
 from dissectors.diagnosis.shift_signs import shows_shift
-from dissectors.diagnosis.tag_sizes import with_sizes
-from dissectors.diagnosis.value_costs import ordinary
-from dissectors.edits import LOOSE, Edit, frame_layout, write
+from dissectors.diagnosis.tag_sizes import with_tag_sizes
+from dissectors.diagnosis.value_costs import is_ordinary
+from dissectors.edits import LOOSE_KINDS, Edit, frame_layout, write
 from dissectors.messages.diagnosis_result import Diagnosis, Rival
 from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.secret_fields import may_hold_secrets
@@ -30,33 +30,33 @@ from dissectors.wire.walk import walk
 MARGIN = 14.0
 
 #: The highest cost of an ordinary frame in bits, fixed and per byte; random numbers cost twice as much.
-ORDINARY = 30.0
-ORDINARY_BYTE = 4.5
+ORDINARY_BITS = 30.0
+ORDINARY_BITS_PER_BYTE = 4.5
 
 #: The number of reported rivals, and their lowest confidence.
 MAX_RIVALS = 5
-MIN_RIVAL = 0.02
+MIN_RIVAL_CONFIDENCE = 0.02
 
 #: Strings of a request that are expected in its response.
 MAX_WORDS = 500
 
 #: The most bytes to append in order to find out how many are missing.
-MAX_LACKING = 4096
+MAX_APPENDED_BYTES = 4096
 
 #: In large frames, the number of bytes in which the first departure is searched.
-BEGINNING = 8 << 10
+SEARCHED_BYTES = 8 << 10
 
 #: The confidence from which a frame is decoded under its diagnosis, and below which one that decodes has none.
-LIKELY = 0.5
+LIKELY_CONFIDENCE = 0.5
 
 #: A field that is missing with this part of the confidence of the most likely one may as well be it.
-AS_LIKELY = 0.75
+RIVAL_SHARE = 0.75
 
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
-MAX_LOOSE = 0.6
+MAX_LOOSE_CONFIDENCE = 0.6
 
 #: The highest confidence of an edit of a frame that the right layout decodes to its last byte.
-MAX_DOUBTFUL = 0.9
+MAX_DOUBTFUL_CONFIDENCE = 0.9
 
 
 def right_layout(message: Message) -> Layout | None:
@@ -89,7 +89,7 @@ def diagnose(
     is_fully_read = message.error is None and message.end == len(message.frame)
     if is_fully_read and not _is_doubtful(message):
         return None
-    known_words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
+    known_words = frozenset(_strings(request.body)) if request is not None and request.error is None else frozenset()
     candidates, right_cost = search(
         message.frame, right, message.version, reads=is_fully_read, left=message.trailing, words=known_words, usual=usual
     )
@@ -100,14 +100,14 @@ def diagnose(
     if right_cost is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
             best.cost > right_cost - MARGIN
-            or best.confidence < LIKELY
-            or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
+            or best.confidence < LIKELY_CONFIDENCE
+            or best.cost > ORDINARY_BITS + ORDINARY_BITS_PER_BYTE * len(message.frame)
         ):
             return None
         walked = walk(best.layout, message.frame, 4)
-        if walked.decode_warnings or not ordinary(best.layout, walked.values):
+        if walked.decode_warnings or not is_ordinary(best.layout, walked.values):
             return None
-        best.confidence = min(best.confidence, MAX_DOUBTFUL)
+        best.confidence = min(best.confidence, MAX_DOUBTFUL_CONFIDENCE)
     return _diagnosis(message, right, ranked)
 
 
@@ -118,12 +118,12 @@ def _is_doubtful(message: Message) -> bool:
     return message.layout is not None and shows_shift(message.layout, message.body)
 
 
-def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:
+def _diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> Diagnosis:
     best = ranked[0]
     assert best.edit is not None
     frame = message.frame
     edit, surplus = best.edit, None
-    if edit.kind in LOOSE:
+    if edit.kind in LOOSE_KINDS:
         end = message.error.offset if message.error else message.end
         location = Difference((), end, len(frame), None, None)
         path = render(message.error.path) if message.error else ""
@@ -132,10 +132,10 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         elif (missing_bytes := _missing_byte_count(frame, right)) is not None:
             edit, surplus = Edit.of("truncated", "*", bytes=missing_bytes), -missing_bytes
     else:
-        edit = with_sizes(edit, frame, best.layout)
-        size = len(frame) if len(frame) <= SMALL else BEGINNING
+        edit = with_tag_sizes(edit, frame, best.layout)
+        size = len(frame) if len(frame) <= SMALL_FRAME_BYTES else SEARCHED_BYTES
         walked = walk(best.layout, frame, 4, size)
-        difference = first_departure(right, best.layout, walked.nodes, 4)
+        difference = first_difference(right, best.layout, walked.nodes, 4)
         location = difference or Difference((), 4, len(frame), None, None)
         shown_path = location.path[1:] if location.path[:1] == ("body",) else location.path
         path = render(shown_path)
@@ -145,15 +145,15 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     if surplus:
         count = abs(surplus)
         text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
-    text += _or_instead(best, ranked[1:])
+    text += _alternatives_text(best, ranked[1:])
     rivals = [
-        Rival(with_sizes(candidate.edit, frame, candidate.layout), round(candidate.confidence, 3))
+        Rival(with_tag_sizes(candidate.edit, frame, candidate.layout), round(candidate.confidence, 3))
         for candidate in ranked[1:]
         if candidate.edit is not None
     ]
     return Diagnosis(
         edit=edit,
-        confidence=round(min(best.confidence, MAX_LOOSE) if edit.kind in LOOSE else best.confidence, 3),
+        confidence=round(min(best.confidence, MAX_LOOSE_CONFIDENCE) if edit.kind in LOOSE_KINDS else best.confidence, 3),
         path=path,
         start=location.start,
         end=max(location.start, location.end),
@@ -161,22 +161,22 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         hint=wording.hint(edit, right, message.version),
         surplus=surplus,
         also=tuple(best.also),
-        rivals=tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL)[:MAX_RIVALS],
+        rivals=tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE)[:MAX_RIVALS],
         # A new layout: those of the search refer to everything that was tried on top of them.
-        layout=None if edit.kind in LOOSE else edit.apply(right),
+        layout=None if edit.kind in LOOSE_KINDS else edit.apply(right),
     )
 
 
-def _or_instead(best: Ranked, rivals: list[Ranked]) -> str:
+def _alternatives_text(best: RankedReading, rivals: list[RankedReading]) -> str:
     """The fields that may be missing instead of the named one, if the bytes do not show which."""
-    if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY:
+    if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY_CONFIDENCE:
         return ""
     names = [
         candidate.edit.field.rpartition(".")[2]
         for candidate in rivals
         if candidate.edit is not None
         and candidate.edit.kind == "field_missing"
-        and candidate.confidence >= AS_LIKELY * best.confidence
+        and candidate.confidence >= RIVAL_SHARE * best.confidence
     ]
     if not names:
         return ""
@@ -185,14 +185,14 @@ def _or_instead(best: Ranked, rivals: list[Ranked]) -> str:
 
 def _missing_byte_count(frame: bytes, right: Layout) -> int | None:
     """The smallest number of missing bytes, found by appending zeros; None beyond a few thousand."""
-    if len(frame) > SMALL:
+    if len(frame) > SMALL_FRAME_BYTES:
         return None
-    walked = walk(right, frame + bytes(MAX_LACKING), 4)
+    walked = walk(right, frame + bytes(MAX_APPENDED_BYTES), 4)
     return None if walked.error else max(walked.end - len(frame), 1)
 
 
 def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
-    if len(frame) > SMALL:
+    if len(frame) > SMALL_FRAME_BYTES:
         return None
     try:
         return len(frame) - len(write(None, right, values))
@@ -200,7 +200,7 @@ def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
         return None
 
 
-def _words(values: Any) -> Iterator[bytes]:
+def _strings(values: Any) -> Iterator[bytes]:
     """The strings in a body."""
     stack = [values]
     count = 0
@@ -223,9 +223,9 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     )  # fmt: skip
     if may_hold_secrets(message):
         return result  # redaction would not find a secret in another layout
-    if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
+    if diagnosis.layout is None or diagnosis.edit.kind in LOOSE_KINDS or diagnosis.confidence < LIKELY_CONFIDENCE:
         return result
-    header, body = _parts(diagnosis.layout)
+    header, body = _header_and_body(diagnosis.layout)
     decoded_header = decode(header, message.frame, 4)
     decoded_body = decode(body, message.frame, decoded_header.end)
     if decoded_header.error is not None or decoded_body.error is not None:
@@ -236,11 +236,11 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     )  # fmt: skip
 
 
-def apply_known(message: Message, known: Diagnosis) -> Diagnosis | None:
+def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | None:
     """The same diagnosis for another frame; None if that frame does not decode under it."""
     if known.layout is None:
         return None
-    header, body = _parts(known.layout)
+    header, body = _header_and_body(known.layout)
     decoded_header = decode(header, message.frame, 4)
     decoded_body = decode(body, message.frame, decoded_header.end)
     if decoded_header.error or decoded_body.error or decoded_header.decode_warnings or decoded_body.decode_warnings or decoded_body.end != len(message.frame):
@@ -248,7 +248,7 @@ def apply_known(message: Message, known: Diagnosis) -> Diagnosis | None:
     return replace(known, rivals=(), surplus=None)
 
 
-def _parts(frame: Layout) -> tuple[Layout, Layout]:
+def _header_and_body(frame: Layout) -> tuple[Layout, Layout]:
     header, body = (field.struct for field in frame.fields)
     assert header is not None
     assert body is not None

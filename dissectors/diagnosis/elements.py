@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dissectors.diagnosis.checkpoints import Checkpoint, Layouts, Proposed, StructLocation
+from dissectors.diagnosis.checkpoints import Checkpoint, LayoutPair, StructEdit, StructLocation
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
-from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, compiled_struct
+from dissectors.diagnosis.struct_reader import Array, NestedStruct, StructSteps, compiled_struct
 
 #: A field is odd if it costs more than this, fixed and per byte: about what random bytes cost.
-ODD = 6.0
-ODD_BYTE = 6.5
+ODD_BITS = 6.0
+ODD_BITS_PER_BYTE = 6.5
 
 
-class _Inside(NamedTuple):
+class _StepLocation(NamedTuple):
     """The place of an array or a nested struct: a step of a struct, which is nested or an element itself."""
 
     part: StructSteps
     at: int
-    up: _Inside | Element | None
+    up: _StepLocation | Element | None
 
 
 class Element(NamedTuple):
@@ -31,7 +31,7 @@ class Element(NamedTuple):
     array: Array
     number: int
     start: Checkpoint
-    inside: _Inside
+    inside: _StepLocation
     indexes: tuple[int, ...]
 
     def has(self, location: StructLocation) -> bool:
@@ -50,7 +50,7 @@ class Elements:
     value that is as improbable as random bytes, None if there is no such value.
     """
 
-    def __init__(self, frame: FrameReading, pair: Layouts, horizon: int) -> None:
+    def __init__(self, frame: FrameReading, pair: LayoutPair, horizon: int) -> None:
         self._frame = frame
         self._horizon, self._began = horizon, frame.work
         self.found: list[Element] = []
@@ -58,7 +58,7 @@ class Elements:
         frame.begin(float("inf"), horizon)
         try:
             pos = compiled_struct(pair.header).read(frame, 4)
-            self._struct(compiled_struct(pair.body), pos, None, ())
+            self._read_struct(compiled_struct(pair.body), pos, None, ())
         except Misfit:
             pass
 
@@ -73,7 +73,7 @@ class Elements:
         order = dict.fromkeys(end - distance for distance in range(last + 1) for end in ends if end >= distance)
         return [self.found[index] for index in order][:max_count]
 
-    def resume(self, element: Element, location: StructLocation, proposal: Proposed, limit: float) -> int:
+    def resume(self, element: Element, location: StructLocation, proposal: StructEdit, limit: float) -> int:
         """Read the frame with a proposal applied to a struct in one element; return the end.
 
         The cost is in the `FrameReading`.
@@ -91,12 +91,12 @@ class Elements:
             pos = element.array.part.read(frame, start.pos)
         finally:
             frame.exchange = None
-        return self._rest(element, pos)
+        return self._read_rest(element, pos)
 
-    def _rest(self, element: Element, pos: int) -> int:
+    def _read_rest(self, element: Element, pos: int) -> int:
         """Read the rest of the frame after an element."""
         frame = self._frame
-        enclosing: Element | _Inside | None = element
+        enclosing: Element | _StepLocation | None = element
         while enclosing is not None:
             if isinstance(enclosing, Element):
                 pos = enclosing.array.rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.number)
@@ -108,7 +108,7 @@ class Elements:
             enclosing = enclosing.up
         return pos
 
-    def _struct(self, part: StructSteps, pos: int, up: _Inside | Element | None, indexes: tuple[int, ...]) -> int:
+    def _read_struct(self, part: StructSteps, pos: int, up: _StepLocation | Element | None, indexes: tuple[int, ...]) -> int:
         frame = self._frame
         frame.work -= len(part.steps) + 1
         if frame.work < frame.horizon:
@@ -116,18 +116,18 @@ class Elements:
         for index, step in enumerate(part.steps):
             inner = part.inner.get(index)
             if isinstance(inner, Array):
-                pos = self._array(inner, pos, _Inside(part, index, up), indexes)
-            elif isinstance(inner, Nested):
+                pos = self._read_array(inner, pos, _StepLocation(part, index, up), indexes)
+            elif isinstance(inner, NestedStruct):
                 present, pos = inner.present(frame, pos)
-                pos = self._struct(inner.part, pos, _Inside(part, index, up), indexes) if present else pos
+                pos = self._read_struct(inner.part, pos, _StepLocation(part, index, up), indexes) if present else pos
             else:
                 cost_before, start = frame.cost, pos
                 pos = step(frame, pos)
-                if self.odd is None and self.found and frame.cost - cost_before > ODD + ODD_BYTE * (pos - start):
+                if self.odd is None and self.found and frame.cost - cost_before > ODD_BITS + ODD_BITS_PER_BYTE * (pos - start):
                     self.odd = len(self.found) - 1
         return pos
 
-    def _array(self, array: Array, pos: int, inside: _Inside, indexes: tuple[int, ...]) -> int:
+    def _read_array(self, array: Array, pos: int, inside: _StepLocation, indexes: tuple[int, ...]) -> int:
         frame = self._frame
         count, first = array.count(frame, pos)
         pos = array.check_count(frame, pos, count, first, 1)  # one of the elements may be smaller than the others
@@ -136,5 +136,5 @@ class Elements:
             element = Element(array, count, start, inside, (*indexes, index))
             self.found.append(element)
             part = array.part if index != array.exception_index else array.exception
-            pos = self._struct(part, pos, element, element.indexes)
+            pos = self._read_struct(part, pos, element, element.indexes)
         return pos

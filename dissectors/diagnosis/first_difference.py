@@ -22,7 +22,7 @@ class Difference:
     actual: Field | None
 
 
-def first_departure(right: Layout, written: Layout, nodes: list[Node], start: int) -> Difference | None:
+def first_difference(right: Layout, written: Layout, nodes: list[Node], start: int) -> Difference | None:
     """Compare two layouts of a struct in wire order, along the nodes that were read in `written`.
 
     Args:
@@ -40,17 +40,17 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
         node = nodes[index] if index < len(nodes) else Node(actual.name, position, position)
         if expected is not actual and expected != actual:
             if expected is None or _shape(expected) != _shape(actual) or (_is_null(node) and not expected.nullable):
-                return _place(right, written, index, node)
-            if difference := _inside(expected, actual, node):
+                return _difference_at(right, written, index, node)
+            if difference := _nested_difference(expected, actual, node):
                 return replace(difference, path=(actual.name, *difference.path))
         position = node.end
     if len(right.fields) > len(written.fields):
         expected = right.fields[len(written.fields)]
         return Difference((expected.name,), position, position, expected, None)
-    return _in_tags(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position))
+    return _tag_difference(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position))
 
 
-def _in_tags(right: Layout, written: Layout, tags: Node) -> Difference | None:
+def _tag_difference(right: Layout, written: Layout, tags: Node) -> Difference | None:
     """The difference in a tag buffer: all of it, or one field."""
     if right.tag_fault != written.tag_fault and written.wrong_size:
         tag_names = {field.name for field in written.tagged if field.tag == written.wrong_size[0]}
@@ -66,12 +66,12 @@ def _in_tags(right: Layout, written: Layout, tags: Node) -> Difference | None:
             continue
         if right_field is None or _shape(right_field) != _shape(written_field):
             return Difference(("_tags", node.name), node.start, node.end, right_field, written_field)
-        if node.children and (difference := _inside(right_field, written_field, node.children[0])):
+        if node.children and (difference := _nested_difference(right_field, written_field, node.children[0])):
             return replace(difference, path=("_tags", node.name, *difference.path))
     return None
 
 
-def _place(right: Layout, written: Layout, index: int, node: Node) -> Difference:
+def _difference_at(right: Layout, written: Layout, index: int, node: Node) -> Difference:
     """The difference at an index of a struct: a missing, superfluous, moved or otherwise encoded field."""
     expected = right.fields[index] if index < len(right.fields) else None
     actual = written.fields[index]
@@ -105,7 +105,7 @@ def _shape(field: Field) -> tuple[object, ...]:
     )
 
 
-def _element(field: Field) -> tuple[object, ...]:
+def _element_shape(field: Field) -> tuple[object, ...]:
     return (field.type, field.element_length, field.struct is None)
 
 
@@ -113,17 +113,17 @@ def _is_null(node: Node) -> bool:
     return node.value is None and not node.children
 
 
-def _inside(expected: Field, actual: Field, node: Node) -> Difference | None:
+def _nested_difference(expected: Field, actual: Field, node: Node) -> Difference | None:
     if not actual.array:
         if expected.struct is None or actual.struct is None or not node.children:
             return None
-        return first_departure(expected.struct, actual.struct, node.children, node.children[0].start)
+        return first_difference(expected.struct, actual.struct, node.children, node.children[0].start)
     for element in node.children:
-        if _element(expected) != _element(actual):
+        if _element_shape(expected) != _element_shape(actual):
             return Difference((element.name,), element.start, element.end, expected, actual)
         if expected.struct is None or actual.struct is None:
             return None
         layout = layout_of_element(actual, int(element.name))
-        if difference := first_departure(expected.struct, layout, element.children, element.start):
+        if difference := first_difference(expected.struct, layout, element.children, element.start):
             return replace(difference, path=(element.name, *difference.path))
     return None

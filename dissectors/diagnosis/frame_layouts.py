@@ -32,7 +32,7 @@ class FrameLayouts(NamedTuple):
         header, body = self
         if not proposal.field.startswith("*"):
             return FrameLayouts(
-                _cached_result(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).changed(edit).header), body
+                _apply_cached(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).changed(edit).header), body
             )
         if proposal.kind == "body_version":
             version, header_version = proposal.arguments
@@ -43,7 +43,7 @@ class FrameLayouts(NamedTuple):
             api, version = proposal.arguments
             side = "Request" if body.name.endswith("Request") else "Response"
             return FrameLayouts(header, layout_of(api + side, version))
-        return FrameLayouts(header, _cached_result(body, proposal, lambda edit: edit.apply(body)))
+        return FrameLayouts(header, _apply_cached(body, proposal, lambda edit: edit.apply(body)))
 
     def changes(self, other: FrameLayouts) -> bool:
         """Whether one of these layouts differs from the other's."""
@@ -54,9 +54,9 @@ class FrameLayouts(NamedTuple):
         return FrameLayouts.of(edit.apply(frame_layout(self.header, self.body)))
 
 
-def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
+def _apply_cached(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
     """The cached result of a proposal; the unchanged layout if the proposal does not apply to an edited one."""
-    results, key = _under(layout), (proposal.kind, proposal.field, proposal.arguments)
+    results, key = _proposal_results(layout), (proposal.kind, proposal.field, proposal.arguments)
     if key not in results:
         try:
             edited = apply(proposal.edit)
@@ -67,6 +67,6 @@ def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], L
 
 
 @cached_on_owner
-def _under(layout: Layout) -> dict[tuple[str, str, tuple[Any, ...]], Layout | None]:
+def _proposal_results(layout: Layout) -> dict[tuple[str, str, tuple[Any, ...]], Layout | None]:
     """The results of proposals by kind, field and arguments; None if the layout stays the same."""
     return {}

@@ -16,20 +16,20 @@ from dissectors.wire.plausibility import error_codes
 Cost = Callable[[Any], float]
 
 #: The cost of an implausible value: an unknown error code, a port of 151552, a control character.
-WRONG = 24.0
+WRONG_COST = 24.0
 
 MINUTE = 60_000
 
 _GAMMA = tuple(2.0 + 1.7 * bits for bits in range(65))  # by number of bits
-_WIDE = tuple(3.0 + 1.2 * bits for bits in range(65))
-_ZERO = 1.0
+_INT64_COSTS = tuple(3.0 + 1.2 * bits for bits in range(65))
+_ZERO_COST = 1.0
 
 #: The cost of a value that is not in the field's set of values.
-NOT_ONE = 16.0
+OUTSIDE_SET_COST = 16.0
 
 #: The cost of the schema's default, and of -1 if it means none.
-_DEFAULT = 2.5
-_IN_USE = 5.0
+_DEFAULT_COST = 2.5
+_USUAL_COST = 5.0
 
 #: Times in ms since the epoch from 2001 to 2100.
 _TIMES = range(978_307_200_000, 4_102_444_800_000)
@@ -40,7 +40,7 @@ _DURATIONS = frozenset(
      300_000, 600_000, 900_000, 3_600_000, 86_400_000, 604_800_000}
 )  # fmt: skip
 #: Defaults of these fields in common clients.
-_USUAL = {
+_USUAL_VALUES = {
     "session_timeout_ms": frozenset({6000, 10_000, 30_000, 45_000}),
     "rebalance_timeout_ms": frozenset({60_000, 300_000}),
     "heartbeat_interval_ms": frozenset({3000, 5000}),
@@ -67,195 +67,195 @@ _ROLES: dict[str, str] = {
 }
 
 
-def error_code(value: int) -> float:
+def error_code_cost(value: int) -> float:
     """An error code: usually 0, otherwise one of Kafka's."""
     if value == 0:
         return 0.5
-    return 9.0 if value in error_codes() else 16 + WRONG
+    return 9.0 if value in error_codes() else 16 + WRONG_COST
 
 
-def own_error(value: int) -> float:
+def own_error_cost(value: int) -> float:
     """An error with numbers of its own, as in Kafka Streams: usually 0."""
-    return 0.5 if value == 0 else 7.0 + small(value)
+    return 0.5 if value == 0 else 7.0 + small_number_cost(value)
 
 
-def boolean(value: int) -> float:
+def boolean_cost(value: int) -> float:
     """A boolean: 0 or 1, more often 0."""
-    return 1.0 if value == 0 else 1.3 if value == 1 else WRONG
+    return 1.0 if value == 0 else 1.3 if value == 1 else WRONG_COST
 
 
-def count(value: int) -> float:
+def count_cost(value: int) -> float:
     """A number of elements or bytes."""
-    return _ZERO + 1 if value == 0 else _GAMMA[value.bit_length()]
+    return _ZERO_COST + 1 if value == 0 else _GAMMA[value.bit_length()]
 
 
-def port(value: int) -> float:
+def port_cost(value: int) -> float:
     """A TCP port."""
     if 0 < value < 65536:
         return 7.0 if value in _PORTS else 13.0
-    return 8.0 if value in (0, -1) else 32 + WRONG
+    return 8.0 if value in (0, -1) else 32 + WRONG_COST
 
 
-def throttle(value: int) -> float:
+def throttle_time_cost(value: int) -> float:
     """A throttle time: ms, usually 0."""
     if value > 0:
         return 8.0 + 0.6 * value.bit_length() if value <= MINUTE else _GAMMA[value.bit_length()] + 3
-    return 0.5 if value == 0 else 32 + WRONG
+    return 0.5 if value == 0 else 32 + WRONG_COST
 
 
-def small(value: int) -> float:
+def small_number_cost(value: int) -> float:
     """An epoch or index: small, or -1 for none."""
     if value > 0:
         return _GAMMA[value.bit_length()]
-    return _ZERO if value == 0 else 4.0 if value == -1 else 8.0 if value == -2 else 18 + _GAMMA[(-value).bit_length()]
+    return _ZERO_COST if value == 0 else 4.0 if value == -1 else 8.0 if value == -2 else 18 + _GAMMA[(-value).bit_length()]
 
 
-def partition(value: int) -> float:
+def partition_cost(value: int) -> float:
     """The index of a partition: small, and never negative."""
-    return small(value) if value >= 0 else NOT_ONE + small(value)
+    return small_number_cost(value) if value >= 0 else OUTSIDE_SET_COST + small_number_cost(value)
 
 
-def node(value: int) -> float:
+def node_id_cost(value: int) -> float:
     """The id of a broker in a list of brokers: small, and never negative."""
-    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else NOT_ONE + small(value)
+    return 2.0 + small_number_cost(value) if value == 0 else small_number_cost(value) if value > 0 else OUTSIDE_SET_COST + small_number_cost(value)
 
 
-def number(value: int) -> float:
+def quantity_cost(value: int) -> float:
     """A count of things; rarely none."""
-    return small(value) if value > 0 or value == -1 else 6.0 + small(value)
+    return small_number_cost(value) if value > 0 or value == -1 else 6.0 + small_number_cost(value)
 
 
-def version(value: int) -> float:
+def version_cost(value: int) -> float:
     """The version of an API or a feature."""
-    return small(value) if value >= 0 else WRONG
+    return small_number_cost(value) if value >= 0 else WRONG_COST
 
 
-def least_version(value: int) -> float:
+def min_version_cost(value: int) -> float:
     """The least version of an API: usually 0."""
-    return 0.7 if value == 0 else 2.0 + version(value)
+    return 0.7 if value == 0 else 2.0 + version_cost(value)
 
 
-def greatest_version(value: int) -> float:
+def max_version_cost(value: int) -> float:
     """The greatest version of an API: often more than 0."""
-    return 2.0 if value == 0 else version(value)
+    return 2.0 if value == 0 else version_cost(value)
 
 
-def api_key(value: int) -> float:
+def api_key_cost(value: int) -> float:
     """The number of an API."""
-    return 6.0 if schemas.api(value) is not None else WRONG
+    return 6.0 if schemas.api(value) is not None else WRONG_COST
 
 
-def random(value: int) -> float:
+def random_id_cost(value: int) -> float:
     """A random positive id, or 0 for none."""
-    return 32.0 if value >= 1 << 20 else 1.0 if value == 0 else 8.0 + small(value)
+    return 32.0 if value >= 1 << 20 else 1.0 if value == 0 else 8.0 + small_number_cost(value)
 
 
-def wide(value: int) -> float:
+def int64_cost(value: int) -> float:
     """An offset, a producer id."""
     if value > 0:
-        return _WIDE[value.bit_length()]
-    return _ZERO if value == 0 else 4.0 if value == -1 else 8.0 if value > -6 else 18 + _WIDE[(-value).bit_length()]
+        return _INT64_COSTS[value.bit_length()]
+    return _ZERO_COST if value == 0 else 4.0 if value == -1 else 8.0 if value > -6 else 18 + _INT64_COSTS[(-value).bit_length()]
 
 
-def time(value: int) -> float:
+def timestamp_cost(value: int) -> float:
     """Milliseconds since the epoch, or none; ListOffsets has special values down to -6."""
     if value in _TIMES:
         return 36.0
-    return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + wide(value)
+    return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + int64_cost(value)
 
 
-def duration(value: int) -> float:
+def duration_cost(value: int) -> float:
     """A configured duration in ms: usually a round number."""
     if value in _DURATIONS:
         return 8.0
     if value <= 0:
-        return 5.0 if value >= -1 else NOT_ONE + wide(value)
-    return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small(value) if value < 1 << 20 else wide(value))
+        return 5.0 if value >= -1 else OUTSIDE_SET_COST + int64_cost(value)
+    return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small_number_cost(value) if value < 1 << 20 else int64_cost(value))
 
 
-def capacity(value: int) -> float:
+def size_cost(value: int) -> float:
     """A configured size in bytes: usually a round number in binary, or the maximum."""
     if value in _CAPACITIES:
         return 7.0
-    return 12.0 if value > 0 and value & (value - 1) == 0 else 4.0 + small(value)
+    return 12.0 if value > 0 and value & (value - 1) == 0 else 4.0 + small_number_cost(value)
 
 
-def uuid(value: bytes) -> float:
+def uuid_cost(value: bytes) -> float:
     """A uuid: random (version 4), or a reserved one, which is nearly zero."""
     if not any(value[:15]):
         return 4.0
     return 92.0 if value[6] >> 4 == 4 and value[8] >> 6 == 2 else 100.0
 
 
-def double(value: float) -> float:
+def double_cost(value: float) -> float:
     """A quota."""
-    return 4.0 if value == 0 else 44.0 if 1e-9 < abs(value) < 1e15 else 64 + WRONG
+    return 4.0 if value == 0 else 44.0 if 1e-9 < abs(value) < 1e15 else 64 + WRONG_COST
 
 
-def operations(value: int) -> float:
+def operations_cost(value: int) -> float:
     """A set of ACL operations; usually not requested."""
-    return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG
+    return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG_COST
 
 
 _COSTS: dict[str, Cost] = {
-    "partition": partition,
-    "node": node,
-    "number": number,
-    "version": version,
-    "capacity": capacity,
-    "random": random,
+    "partition": partition_cost,
+    "node": node_id_cost,
+    "number": quantity_cost,
+    "version": version_cost,
+    "capacity": size_cost,
+    "random": random_id_cost,
 }
 
 
-def integer(field: Field) -> Cost:
+def integer_cost(field: Field) -> Cost:
     """The cost function for the integers of a field."""
     name = field.name
     if field.type == "bool":
-        return boolean
+        return boolean_cost
     if field.type == "float64":
-        return double
+        return double_cost
     if field.type == "uuid":
-        return uuid
+        return uuid_cost
     if field.type == "int16" and (name.endswith("error_code") or name == "error"):
-        return error_code
+        return error_code_cost
     if name.endswith("error_code"):
-        return own_error
+        return own_error_cost
     if name == "throttle_time_ms":
-        return throttle
+        return throttle_time_cost
     if name == "port" and field.type in ("int32", "uint16", "int16"):
-        return port
+        return port_cost
     if name.endswith("authorized_operations"):
-        return operations
+        return operations_cost
     if name == "api_key":
-        return api_key
+        return api_key_cost
     if name in ("min_version", "max_version"):
-        return least_version if name == "min_version" else greatest_version
-    if field.type == "int8" and (code_cost := _named(name)):
+        return min_version_cost if name == "min_version" else max_version_cost
+    if field.type == "int8" and (code_cost := _code_table_cost(name)):
         return code_cost
-    return _with_default(field, _cost(field))
+    return _with_default(field, _cost_by_role(field))
 
 
-def _cost(field: Field) -> Cost:
+def _cost_by_role(field: Field) -> Cost:
     name, is_wide = field.name, field.type == "int64"
     if is_wide and ("timestamp" in name or name.endswith("time_ms")) and name != "retention_time_ms":
-        return time
+        return timestamp_cost
     if name.endswith("_ms") or name == "duration_filter":
-        return duration
+        return duration_cost
     role = _ROLES.get(name)
-    return wide if is_wide else _COSTS[role] if role else small
+    return int64_cost if is_wide else _COSTS[role] if role else small_number_cost
 
 
 def _with_default(field: Field, cost: Cost) -> Cost:
     default = field.default
-    if usual := _USUAL.get(field.name):
-        return lambda value: _IN_USE if value in usual else cost(value)
+    if usual := _USUAL_VALUES.get(field.name):
+        return lambda value: _USUAL_COST if value in usual else cost(value)
     if not isinstance(default, int) or isinstance(default, bool) or default == 0:
         return cost
-    default_cost = min(_DEFAULT, cost(default))
+    default_cost = min(_DEFAULT_COST, cost(default))
     return lambda value: default_cost if value == default else cost(value)
 
 
-def _named(name: str) -> Cost | None:
+def _code_table_cost(name: str) -> Cost | None:
     """The cost function of a field with a table of codes; None for other fields."""
     meaning = FIELDS.get(name)
     names = {value: text for value in range(-2, 64) if meaning and (text := meaning(value))}
@@ -264,4 +264,4 @@ def _named(name: str) -> Cost | None:
     costs = {value: 8.0 if text == "UNKNOWN" else 3.0 for value, text in names.items()}
     if name.startswith("resource_type"):
         costs |= dict.fromkeys((8, 16, 32), 4.0)  # resource types of configurations have their own table
-    return lambda value: costs.get(value, NOT_ONE)
+    return lambda value: costs.get(value, OUTSIDE_SET_COST)

@@ -35,7 +35,7 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
     bias = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
 
     def read_compact(state: FrameBytes, pos: int) -> tuple[int, int]:
-        size, end = uvarint(state, pos)
+        size, end = read_uvarint(state, pos)
         if size == 0:
             return (-1 if bias else 0), end
         if size < bias:
@@ -45,7 +45,7 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
     return read_compact
 
 
-def uvarint(state: FrameBytes, pos: int) -> tuple[int, int]:
+def read_uvarint(state: FrameBytes, pos: int) -> tuple[int, int]:
     data, end = state.data, state.end
     value = shift = 0
     while pos < end and shift < 35:

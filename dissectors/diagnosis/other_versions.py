@@ -10,7 +10,7 @@ from dissectors.wire.layout import Field, Layout, versions
 from dissectors.wire.layout import layout as layout_of
 
 
-class Others(NamedTuple):
+class OtherVersionFields(NamedTuple):
     """The fields of a struct in other versions, in four parts.
 
     Fields that it lacks, by name: the nearest version that has it, its index and the field. Nullable fields, with the
@@ -24,7 +24,7 @@ class Others(NamedTuple):
     since: dict[str, int]
 
 
-def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Others:
+def other_version_fields(name: str, version: int, path: tuple[str, ...], struct: Layout) -> OtherVersionFields:
     """The fields of a struct in other versions.
 
     Args:
@@ -34,15 +34,15 @@ def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Ot
         struct: The struct, perhaps with edits.
     """
     names = tuple(field.name for field in struct.fields)
-    return _others(name, version, path, names, tuple(field.name for field in struct.tagged), struct.flexible)
+    return _find_other_version_fields(name, version, path, names, tuple(field.name for field in struct.tagged), struct.flexible)
 
 
 @functools.lru_cache(maxsize=1024)
-def _others(
+def _find_other_version_fields(
     name: str, version: int, path: tuple[str, ...], fields: tuple[str, ...], tagged: tuple[str, ...], flexible: bool
-) -> Others:
+) -> OtherVersionFields:
     field_names, target_struct = {*fields, *tagged}, Layout("", (), flexible)
-    result = Others({}, {}, {}, {})
+    result = OtherVersionFields({}, {}, {}, {})
     for other_version, struct in _history(name, version, path):
         for index, field in enumerate(struct.fields):
             result.since[field.name] = min(other_version, result.since.get(field.name, other_version))

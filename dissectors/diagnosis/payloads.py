@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors.diagnosis.costs import FrameReading
-from dissectors.diagnosis.diagnose import LIKELY, MAX_RIVALS, MIN_RIVAL
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE, MAX_RIVALS, MIN_RIVAL_CONFIDENCE
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.ranking import rank
-from dissectors.diagnosis.search import Found, search
-from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import LOOSE, Edit, EditError, frame_layout
-from dissectors.embedded.payload_formats import as_stated, at_version, is_payload
+from dissectors.diagnosis.search import FittingReading, search
+from dissectors.diagnosis.struct_reader import read_frame
+from dissectors.edits import LOOSE_KINDS, Edit, EditError, frame_layout
+from dissectors.embedded.payload_formats import layouts_as_stated, layouts_at_version, is_payload
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
@@ -22,13 +22,13 @@ from dissectors.wire.layout import Layout, versions
 from dissectors.wire.walk import walk
 
 #: The smallest payload that is searched, with a version and without; the largest; and the fields read per payload.
-SMALLEST = 6
-SMALLEST_WITHOUT_VERSION = 8
-LARGEST = 32 << 10
-WORK = 40_000
+MIN_SIZE = 6
+MIN_SIZE_WITHOUT_VERSION = 8
+MAX_SIZE = 32 << 10
+MAX_FIELDS_READ = 40_000
 
 #: Errors in the version of a payload, with their priors in bits; the version is the header or the first field.
-_OF_VERSION = {
+_VERSION_EDITS = {
     at: (
         (Edit.of("field_missing", at, where=0), 6.0),
         *((Edit.of("int_width", at, written=written), 9.0) for written in widths),
@@ -52,7 +52,7 @@ class PayloadDiagnosis(NamedTuple):
 def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
     """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
     for version in versions(name):
-        payload_layouts = at_version(name, version)
+        payload_layouts = layouts_at_version(name, version)
         try:
             layout = edit.apply(frame_layout(payload_layouts.header, payload_layouts.body))
         except EditError:
@@ -71,20 +71,20 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
         data: The payload, not empty.
         name: Kafka's name of the payload's message, one of `payload_formats`.
     """
-    if not is_payload(name) or not SMALLEST <= len(data) <= LARGEST:
+    if not is_payload(name) or not MIN_SIZE <= len(data) <= MAX_SIZE:
         return None
     try:
-        right = as_stated(name, data)
+        right = layouts_as_stated(name, data)
     except DecodeError:
-        if len(data) < SMALLEST_WITHOUT_VERSION:
+        if len(data) < MIN_SIZE_WITHOUT_VERSION:
             return None
-        right = at_version(name, versions(name)[-1])
+        right = layouts_at_version(name, versions(name)[-1])
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data
-    readings = search(frame, layout, right.version, reads=False, work=WORK)
-    readings_by_cost = sorted([*readings.found, *_of_version(frame, name)], key=lambda reading: reading.cost)
+    readings = search(frame, layout, right.version, reads=False, work=MAX_FIELDS_READ)
+    readings_by_cost = sorted([*readings.found, *_version_readings(frame, name)], key=lambda reading: reading.cost)
     best, *others = rank(frame, readings_by_cost, layout)
-    if best.edit is None or best.edit.then or best.edit.kind in LOOSE or best.confidence < LIKELY / 2:
+    if best.edit is None or best.edit.then or best.edit.kind in LOOSE_KINDS or best.confidence < LIKELY_CONFIDENCE / 2:
         return None
     # The fields of older versions are those before a missing one: the missing field is the simpler name.
     edit, *also = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
@@ -93,24 +93,24 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
         edit,
         round(best.confidence, 3),
         tuple(also),
-        tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL and rival.edit.kind not in LOOSE)[:MAX_RIVALS],
+        tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE and rival.edit.kind not in LOOSE_KINDS)[:MAX_RIVALS],
     )
 
 
-def _of_version(frame: bytes, name: str) -> Iterator[Found]:
+def _version_readings(frame: bytes, name: str) -> Iterator[FittingReading]:
     """The readings with a wrong or missing version, in the layout of each version."""
     for version in versions(name):
-        right = at_version(name, version)
+        right = layouts_at_version(name, version)
         layout = frame_layout(right.header, right.body)
-        for edit, prior in _OF_VERSION["header.version" if right.header.fields else "version"]:
+        for edit, prior in _VERSION_EDITS["header.version" if right.header.fields else "version"]:
             edited = edit.apply(layout)
-            cost = _cost(frame, edited, version, edit)
+            cost = _reading_cost(frame, edited, version, edit)
             if cost is not None:
                 # Of versions with the same layout, the latest is as good as any.
-                yield Found(edit, edited, cost + prior - 0.01 * version, prior)
+                yield FittingReading(edit, edited, cost + prior - 0.01 * version, prior)
 
 
-def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | None:
+def _reading_cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | None:
     header, body = layout.fields[0].struct, layout.fields[1].struct
     assert header is not None
     assert body is not None
@@ -119,16 +119,16 @@ def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | Non
         and decode(header if header.fields else body, frame, 4).values.get("version") != version
     ):
         return None
-    reading = FrameReading(frame, frozenset(), WORK)
-    reading.begin(float("inf"), WORK)
+    reading = FrameReading(frame, frozenset(), MAX_FIELDS_READ)
+    reading.begin(float("inf"), MAX_FIELDS_READ)
     try:
-        end = read_whole(reading, header, body)
+        end = read_frame(reading, header, body)
     except Misfit:
         return None
     return reading.cost if end == len(frame) else None
 
 
-def embedded(diagnosis: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
+def embedded_diagnosis(diagnosis: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
     """A diagnosis as one of the message that contains the payload in a field."""
 
     def embed_edit(edit: Edit) -> Edit:

@@ -9,9 +9,9 @@ from typing import Any
 from dissectors import schemas
 from dissectors.diagnosis.checkpoints import StructLocation
 from dissectors.diagnosis.costs import Replacement, Step
-from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, step_of
+from dissectors.diagnosis.struct_reader import StructSteps, duplicate_reader, min_size_of, step_of
 from dissectors.edits import KINDS, Edit
-from dissectors.edits.fields import moved_in, with_field, without
+from dissectors.edits.fields import with_moved_field, with_field, without_field
 from dissectors.edits.tags import with_tag
 from dissectors.messages import secret_fields
 from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, versions
@@ -20,14 +20,14 @@ from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, v
 PAYLOAD_HEADER = "PayloadHeader"
 
 #: The prior, in bits, of the body of one certain other API; it is lower for each word that their names share.
-OTHER_API = 13.0
-ALIKE = 2.0
+OTHER_API_PRIOR = 13.0
+SHARED_WORD_BONUS = 2.0
 
 #: The most frequent edits: they only reorder, add or remove steps of a struct.
-_IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
+_STEP_KINDS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
 
 #: Edits that write a field in another way.
-OF_FIELD = ("int_width", "length_encoding", "length_off_by_one", "length_missing", "null_in_non_nullable")
+FIELD_KINDS = ("int_width", "length_encoding", "length_off_by_one", "length_missing", "null_in_non_nullable")
 
 
 class Proposal:
@@ -71,8 +71,8 @@ class Proposal:
                 return steps[index + 1 :]
             if self.kind == "field_from_version":
                 return step_of(self._field), *steps[index:]
-            if self.kind in OF_FIELD:
-                return step_of(self._written(self._field)), *steps[index + 1 :]
+            if self.kind in FIELD_KINDS:
+                return step_of(self._edited_field(self._field)), *steps[index + 1 :]
         return self.exchange(location).steps[self.step :]
 
     @property
@@ -83,54 +83,54 @@ class Proposal:
     def exchange(self, location: StructLocation) -> Replacement:
         """The steps that read a struct under the edit."""
         if self._read is None:
-            self._read = self._in_steps(location.part)
+            self._read = self._edited_steps(location.part)
         if self._read is None:
-            part = StructSteps(self._changed(location.layout))
+            part = StructSteps(self._edited_struct(location.layout))
             self._read = part.steps, part.min_size
         return location.exchange(*self._read)
 
-    def _in_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
+    def _edited_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
         """The steps for the most frequent edits, derived without a layout."""
-        if part.copies or self.kind not in (*_IN_STEPS, *OF_FIELD):
+        if part.copies or self.kind not in (*_STEP_KINDS, *FIELD_KINDS):
             return None
         steps, min_size = list(part.steps), part.min_size
         index = self.arguments[-1]
-        if self.kind in OF_FIELD:
-            edited_field = self._written(self._field)
+        if self.kind in FIELD_KINDS:
+            edited_field = self._edited_field(self._field)
             steps[self.step] = step_of(edited_field)
-            return tuple(steps), min_size + least_of(edited_field) - least_of(self._field)
+            return tuple(steps), min_size + min_size_of(edited_field) - min_size_of(self._field)
         if self.kind == "field_moved":
             steps.insert(index, steps.pop(self.arguments[0]))
             return tuple(steps), min_size
         field = self._field
         if self.kind == "field_missing":
             del steps[index]
-            return tuple(steps), min_size - least_of(field)
+            return tuple(steps), min_size - min_size_of(field)
         if self.kind == "field_duplicated":
             first_index = steps.index(step_of(field))
             key = object(), field.name
-            steps[first_index] = copied(key, step_of(field), first=first_index < index)
-            steps.insert(index, copied(key, step_of(field), first=first_index >= index))
+            steps[first_index] = duplicate_reader(key, step_of(field), first=first_index < index)
+            steps.insert(index, duplicate_reader(key, step_of(field), first=first_index >= index))
         else:
             steps.insert(index, step_of(field))
-        return tuple(steps), min_size + least_of(field)
+        return tuple(steps), min_size + min_size_of(field)
 
-    def _changed(self, struct: Layout) -> Layout:
+    def _edited_struct(self, struct: Layout) -> Layout:
         arguments, field = self.arguments, self.one
         if self.kind == "field_missing":
-            return without(struct, arguments[0])
+            return without_field(struct, arguments[0])
         if field is None:
             if self.kind == "field_moved":
-                return moved_in(struct, *arguments)
+                return with_moved_field(struct, *arguments)
             return replace(self.edit, field=self.name).apply(struct)
         if self.kind == "tag_below_version":
             return with_tag(struct, field)
         if self.kind in ("field_duplicated", "field_from_version"):
             return with_field(struct, field, arguments[-1])
         index = struct.fields.index(field)
-        return with_field(without(struct, index), self._written(field), index)
+        return with_field(without_field(struct, index), self._edited_field(field), index)
 
-    def _written(self, field: Field) -> Field:
+    def _edited_field(self, field: Field) -> Field:
         """The field as changed by the edit, shared by all structs that contain it."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
         results = _written_fields(field)
@@ -151,7 +151,7 @@ def _name(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def header_of(name: str, version: int) -> int:
+def header_version_of(name: str, version: int) -> int:
     """The header version of a version of a message; payloads have none."""
     if not name.endswith(("Request", "Response")):
         return 0
@@ -161,13 +161,13 @@ def header_of(name: str, version: int) -> int:
     return schemas.header_versions(api.key, version)[0 if is_request else 1]
 
 
-def of_header(header: Layout) -> tuple[Proposal, ...]:
+def header_proposals(header: Layout) -> tuple[Proposal, ...]:
     """The edits of a header."""
-    return _of_header(header.name, tuple(field.name for field in header.fields), header.flexible)
+    return _header_proposals(header.name, tuple(field.name for field in header.fields), header.flexible)
 
 
 @functools.lru_cache(64)
-def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
+def _header_proposals(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
     result: list[Proposal] = []
     if name == PAYLOAD_HEADER:
         return ()
@@ -186,42 +186,42 @@ def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Prop
     return tuple(result)
 
 
-def of_other_apis(body: Layout, version: int) -> tuple[Proposal, ...]:
+def other_api_proposals(body: Layout, version: int) -> tuple[Proposal, ...]:
     """The bodies of other APIs in the same direction, at the same version or the nearest."""
     side = next((side for side in ("Request", "Response") if body.name.endswith(side)), None)
-    return () if side is None else _of_other_apis(body.name.removesuffix(side), version)
+    return () if side is None else _other_api_proposals(body.name.removesuffix(side), version)
 
 
 @functools.lru_cache(8)
-def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
+def _other_api_proposals(name: str, version: int) -> tuple[Proposal, ...]:
     result = []
     for api in schemas.apis():
         if api.name != name and api.name not in secret_fields.APIS:  # redaction would not find their secrets
             nearest_version = min(max(version, api.min_version), api.max_version)
-            shared_words = len(_words(api.name) & _words(name))
-            prior = OTHER_API + (0.0 if nearest_version == version else 2.0) - ALIKE * shared_words
+            shared_words = len(_name_words(api.name) & _name_words(name))
+            prior = OTHER_API_PRIOR + (0.0 if nearest_version == version else 2.0) - SHARED_WORD_BONUS * shared_words
             result.append(Proposal("body_of_api", "*", (api.name, nearest_version), prior))
     return tuple(result)
 
 
 @functools.cache
-def _words(api: str) -> frozenset[str]:
+def _name_words(api: str) -> frozenset[str]:
     return frozenset(snake_case(api).split("_"))
 
 
-def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
+def body_proposals(body: Layout, version: int) -> tuple[Proposal, ...]:
     """The edits of a whole body, of that version."""
-    return _of_body(body.name, version, body.flexible)
+    return _body_proposals(body.name, version, body.flexible)
 
 
 @functools.lru_cache(256)
-def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
+def _body_proposals(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
     result = []
     for other_version in versions(name):
         if other_version != version:
             prior = 5.0 + 0.25 * abs(other_version - version)
             result.append(Proposal("body_version", "*", (other_version, None), prior))
-            if (header_version := header_of(name, other_version)) != header_of(name, version):
+            if (header_version := header_version_of(name, other_version)) != header_version_of(name, version):
                 result.append(Proposal("body_version", "*", (other_version, header_version), prior + 0.5))
     encoding = ("fixed" if flexible else "compact",)
     result.append(Proposal("flexibility", "*", encoding, 5.0))

@@ -27,7 +27,7 @@ _ASCENDING = (
 )
 
 #: Pairs of fields of which both or neither are negative, and the cost if only one is.
-_TOGETHER = (("producer_id", "producer_epoch", 5.0), ("offset", "leader_epoch", 1.0))
+_SAME_SIGN = (("producer_id", "producer_epoch", 5.0), ("offset", "leader_epoch", 1.0))
 
 #: Fields that identify the elements of an array: no two have the same values.
 _KEYS = (
@@ -42,12 +42,12 @@ _SETS = frozenset(
      "broker_ids", "adding_replicas", "removing_replicas"}
 )  # fmt: skip
 
-_TWICE = 4.0
-_NEXT = 1.5
-_MAX_NEXT = 4.0
+_DUPLICATE_COST = 4.0
+_ASCENDING_BONUS = 1.5
+_MAX_ASCENDING_BONUS = 4.0
 
 #: Config types with numeric or boolean values (BOOLEAN, INT, SHORT, LONG), in ConfigDef's text form.
-_NUMBERS = (3, 4, 5)
+_NUMERIC_CONFIG_TYPES = (3, 4, 5)
 
 #: The number of elements of an array that are evaluated.
 _SAMPLE = 20
@@ -59,9 +59,9 @@ def relation_cost(header: Values, body: Values) -> float:
     broker_ids = None
     if isinstance(brokers, list) and brokers and all(isinstance(broker, Mapping) for broker in brokers):
         broker_ids = {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
-    cost = _members(header, body)
+    cost = _members_cost(header, body)
     for values in _structs(body):
-        cost += _replica_roles(values, broker_ids) + _order(values) + _meaning(values) + _arrays(values)
+        cost += _replica_roles_cost(values, broker_ids) + _order_cost(values) + _meaning_cost(values) + _arrays_cost(values)
     return cost
 
 
@@ -76,7 +76,7 @@ def _structs(values: Values) -> Iterator[Values]:
                 yield from _structs(element)
 
 
-def _replica_roles(values: Values, broker_ids: set[Any] | None) -> float:
+def _replica_roles_cost(values: Values, broker_ids: set[Any] | None) -> float:
     """Leaders are replicas, usually the first; in-sync replicas are replicas; both are brokers."""
     cost = 0.0
     replicas = values.get("replica_nodes", values.get("replicas"))
@@ -95,18 +95,18 @@ def _replica_roles(values: Values, broker_ids: set[Any] | None) -> float:
     return cost
 
 
-def _order(values: Values) -> float:
+def _order_cost(values: Values) -> float:
     cost = 0.0
     for names, penalty in _ASCENDING:
         numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
         cost += penalty * (numbers != sorted(numbers))
-    for name, other_name, penalty in _TOGETHER:
+    for name, other_name, penalty in _SAME_SIGN:
         if name in values and other_name in values and isinstance(values[name], int) and isinstance(values[other_name], int):
             cost += penalty * ((values[name] < 0) != (values[other_name] < 0))
     return cost
 
 
-def _meaning(values: Values) -> float:
+def _meaning_cost(values: Values) -> float:
     cost = 0.0
     if values.get("error_code") == 0 and values.get("error_message"):
         cost += 6.0
@@ -117,11 +117,11 @@ def _meaning(values: Values) -> float:
     config_type, value = values.get("config_type"), values.get("value")
     if isinstance(config_type, int) and isinstance(value, str) and value:
         cost += 2.0 * ((config_type == 1) != (value in ("true", "false")))
-        cost += 2.0 * ((config_type in _NUMBERS) != value.removeprefix("-").isdigit())
+        cost += 2.0 * ((config_type in _NUMERIC_CONFIG_TYPES) != value.removeprefix("-").isdigit())
     return cost
 
 
-def _arrays(values: Values) -> float:
+def _arrays_cost(values: Values) -> float:
     """Elements differ in their identifying fields; indexes count up."""
     cost = 0.0
     for name, value in values.items():
@@ -129,24 +129,24 @@ def _arrays(values: Values) -> float:
             continue
         sample = value[:_SAMPLE]
         if name in _SETS and isinstance(value[0], int):
-            cost += _TWICE * (len(set(sample)) < len(sample))
+            cost += _DUPLICATE_COST * (len(set(sample)) < len(sample))
         elif isinstance(value[0], Mapping):
             for key in _KEYS:
                 if key in value[0]:  # and in the last one, if it was read so far
-                    cost += _keys(key, [struct[key] for struct in sample if key in struct])
+                    cost += _keys_cost(key, [struct[key] for struct in sample if key in struct])
     return cost
 
 
-def _keys(key: str, values: list[Any]) -> float:
+def _keys_cost(key: str, values: list[Any]) -> float:
     if len(set(values)) < len(values):
-        return _TWICE
+        return _DUPLICATE_COST
     if key in _INDEXES:
         ascending = sum(following == previous + 1 for previous, following in pairwise(values))
-        return -float(min(_NEXT * ascending, _MAX_NEXT))
+        return -float(min(_ASCENDING_BONUS * ascending, _MAX_ASCENDING_BONUS))
     return 0.0
 
 
-def _members(header: Values, body: Values) -> float:
+def _members_cost(header: Values, body: Values) -> float:
     """A member id begins with the client id; the leader is one of the members."""
     cost = 0.0
     client_id, member = header.get("client_id"), body.get("member_id")

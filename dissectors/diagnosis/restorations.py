@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dissectors.edits import Edit
-from dissectors.edits.targets import parts, struct_of
+from dissectors.edits.targets import path_parts, struct_of
 from dissectors.wire.layout import Layout
 
 
-def restored(edit: Edit, right: Layout) -> tuple[Edit, ...]:
+def find_restoring_steps(edit: Edit, right: Layout) -> tuple[Edit, ...]:
     """The steps after a `body_version` that write what the right layout of the frame has too."""
     first, *later_steps = edit.steps
     body = right.fields[-1].struct
     if first.kind != "body_version" or body is None:
         return ()
-    return tuple(step for step in later_steps if _restores(step, body))
+    return tuple(step for step in later_steps if _restores_layout(step, body))
 
 
-def _restores(step: Edit, body: Layout) -> bool:
+def _restores_layout(step: Edit, body: Layout) -> bool:
     if step.kind == "flexibility":
         written: str = dict(step.detail)["written"]
         return body.flexible == (written == "compact")
     if step.kind != "field_from_version":
         return False
-    *enclosing, name = parts(step.field)
+    *enclosing, name = path_parts(step.field)
     struct: Layout | None = body
     for part in enclosing:
         struct = struct_of(struct, part) if struct is not None else None

@@ -7,78 +7,78 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
-from dissectors.diagnosis.absurd_values import MAX_ABSURDITY, SMALL, UNLIKELY, frame_absurdity
-from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
+from dissectors.diagnosis.absurd_values import MAX_ABSURDITY, SMALL_FRAME_BYTES, UNLIKELY_BITS, frame_absurdity
+from dissectors.diagnosis.candidates import WHOLE_PART_FIELDS, WHOLE_FRAME_FIELDS, Choice, choices, second_choices
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.elements import Element, Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
-from dissectors.diagnosis.proposals import Proposal, of_other_apis
+from dissectors.diagnosis.proposals import Proposal, other_api_proposals
 from dissectors.diagnosis.struct_edits import proposals_for
-from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import LOOSE, Edit, EditError
+from dissectors.diagnosis.struct_reader import read_frame
+from dissectors.edits import LOOSE_KINDS, Edit, EditError
 from dissectors.wire.layout import Layout
 from dissectors.wire.walk import walk
 
 #: The most fields read per frame (a microsecond or less each). Of large frames only the beginning is read, which shows
 #: how they depart, and pairs of edits are hardly tried.
-WORK = 150_000
-LARGE = 64 << 10
-WORK_LARGE = 25_000
+MAX_WORK = 150_000
+LARGE_FRAME_BYTES = 64 << 10
+MAX_WORK_LARGE = 25_000
 HORIZON = 4_000
 
 #: The share of the right layout's cost that the beginning of a frame may cost under an edit, if both fit.
-BETTER = 0.8
+BETTER_SHARE = 0.8
 
 #: The work for a candidate besides the fields read: for trying it and for creating it.
-TRY = 8
-MAKE = 60
+TRIAL_WORK = 8
+CREATION_WORK = 60
 
 #: The cost in bits of writing one element differently from the others, and of forgetting its tag buffer: code for one
 #: case writes its fields, but no serializer does the rest.
-ONE_ELEMENT = 6.0
-ONE_TAG_BUFFER = 1.0
+ONE_ELEMENT_COST = 6.0
+ONE_TAG_BUFFER_COST = 1.0
 
 #: The number of elements that are tried separately.
 MAX_SUSPECTS = 12
 
 #: The additional cost in bits of a second edit.
-SECOND = 8.0
+SECOND_EDIT_COST = 8.0
 
 #: The number of edits, those that read furthest, that are combined with a second one.
-MAX_DEPTH = 12
+MAX_BASES = 12
 
 #: The distance in bits from the best reading within which others are kept as rivals.
-WINDOW = 24.0
+RIVAL_DISTANCE = 24.0
 
 #: The bonus in bits for a kind of edit that the same peer has made before, and for the same way to write an encoding.
-USUAL = 3.0
-HABIT = 8.0
+USUAL_KIND_BONUS = 3.0
+HABIT_BONUS = 8.0
 
 #: The cost of each byte without a field, of having any, and of missing bytes.
-LOOSE_BYTE = 8.0
-CUT_BYTE = 8.0
-TRAILING = 16.0
-TRUNCATED = 24.0
+TRAILING_BYTE_COST = 8.0
+MISSING_BYTE_COST = 8.0
+TRAILING_COST = 16.0
+TRUNCATED_COST = 24.0
 
 #: The highest cost of a good reading, fixed and per byte: a byte of Kafka has few bits of information.
-GOOD = 60.0
-GOOD_BYTE = 6.0
+GOOD_BITS = 60.0
+GOOD_BITS_PER_BYTE = 6.0
 
 #: The highest cost of a reading that is better than nearly all with an edit of one element.
-FINE = 40.0
-FINE_BYTE = 3.5
+FINE_BITS = 40.0
+FINE_BITS_PER_BYTE = 3.5
 
 #: The prior, in bits, of an edit that is as rare as an edit of one element.
-RARE = 9.0
+RARE_PRIOR = 9.0
 
 #: The cost of reading on after a decode warning in the right layout, fixed and per following byte.
-ODD = 40.0
-ODD_BYTE = 8.0
+WARNING_COST = 40.0
+BYTE_COST_AFTER_WARNING = 8.0
 
 #: The edits of a whole frame that are combined with a second one.
-_KINDS = ("header_version", "flexibility", "body_version", "length_encoding", "length_off_by_one")
+_BASE_KINDS = ("header_version", "flexibility", "body_version", "length_encoding", "length_off_by_one")
 
 
 class _Base(NamedTuple):
@@ -104,7 +104,7 @@ def habits(edit: Edit) -> Iterator[Habit]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FittingReading:
     """A reading that fits: its edit (None for the right layout), the layout, and its cost with the prior, in bits."""
 
     edit: Edit | None
@@ -116,7 +116,7 @@ class Found:
 class Readings(NamedTuple):
     """The readings that fit, the most probable first; `right` is the cost of the right layout if it is one of them."""
 
-    found: list[Found]
+    found: list[FittingReading]
     right: float | None
 
 
@@ -161,9 +161,9 @@ class Search:
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = FrameLayouts.of(layout)
-        max_work = WORK_LARGE if self._size >= LARGE else WORK if work is None else work
+        max_work = MAX_WORK_LARGE if self._size >= LARGE_FRAME_BYTES else MAX_WORK if work is None else work
         self._frame = FrameReading(frame, words, max_work)
-        self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
+        self._horizon = HORIZON if self._size < LARGE_FRAME_BYTES else HORIZON // 4
         self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
         self._best = float("inf")
@@ -176,24 +176,24 @@ class Search:
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
-        if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE, UNLIKELY):
-            self._in_one_element(base, tried)
+        if self._size < LARGE_FRAME_BYTES and not self._is_convincing(FINE_BITS, FINE_BITS_PER_BYTE, RARE_PRIOR, UNLIKELY_BITS):
+            self._try_in_one_element(base, tried)
         if self.right is None and not self._reads:
-            if not self._convincing(GOOD, GOOD_BYTE):
+            if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
                 self._try_other_apis(base)
-            if not self._convincing(GOOD, GOOD_BYTE):
+            if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
                 self._try_pairs(tried)
         by_cost = sorted(self._found, key=lambda found: found[0])
         readings = [
-            Found(edit, edited, cost, prior)
+            FittingReading(edit, edited, cost, prior)
             for cost, prior, edit in by_cost
-            if cost <= self._best + WINDOW and (edited := self._edited(edit)) is not None
+            if cost <= self._best + RIVAL_DISTANCE and (edited := self._edited(edit)) is not None
         ]
         return Readings(readings, self.right)
 
     def _edited(self, edit: Edit | None) -> Layout | None:
         """The layout with an edit; None if it is two edits, and the second needs a field that the first removes."""
-        if edit is None or edit.kind in LOOSE:
+        if edit is None or edit.kind in LOOSE_KINDS:
             return self._layout
         try:
             return edit.apply(self._layout)
@@ -214,19 +214,19 @@ class Search:
         assert trace.stopped is not None
         offset = trace.stopped.at
         if isinstance(trace.stopped, WorkExhausted):
-            self._prefix = self._extrapolated(offset)
+            self._prefix = self._extrapolate_cost(offset)
             if self._reads:
                 self.right = self._prefix
                 self._keep(None, self.right)
             else:
                 self._add_catch_all(offset)
         elif self._reads:  # with decode warnings, e.g. null or an invalid presence marker
-            self._keep(None, frame.cost + ODD + ODD_BYTE * (size - offset))
+            self._keep(None, frame.cost + WARNING_COST + BYTE_COST_AFTER_WARNING * (size - offset))
         else:
             self._add_catch_all(offset)
         return trace
 
-    def _extrapolated(self, offset: int) -> float:
+    def _extrapolate_cost(self, offset: int) -> float:
         return self._frame.cost * (self._size - 4) / max(offset - 4, 1)
 
     def _add_catch_all(self, offset: int) -> None:
@@ -234,16 +234,16 @@ class Search:
         cost = self._frame.cost
         if self._left:
             edit = Edit.of("trailing_bytes", "*", bytes=self._left)
-            self._keep(edit, cost + TRAILING + LOOSE_BYTE * (self._size - offset))
+            self._keep(edit, cost + TRAILING_COST + TRAILING_BYTE_COST * (self._size - offset))
         else:
             edit = Edit.of("truncated", "*", bytes=1)
-            self._keep(edit, cost + TRUNCATED + CUT_BYTE * (self._size - offset))
+            self._keep(edit, cost + TRUNCATED_COST + MISSING_BYTE_COST * (self._size - offset))
 
     def _keep(self, edit: Edit | None, cost: float, prior: float = 0.0) -> None:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(
+    def _is_convincing(
         self, fixed: float, per_byte: float, rarity: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
@@ -253,7 +253,7 @@ class Search:
             for candidate in self._found
             if candidate[0] < max_cost
             and candidate[1] < rarity
-            and (candidate[2] is None or candidate[2].kind not in LOOSE)
+            and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
         ]
         return bool(candidates) and (
             max_absurdity >= MAX_ABSURDITY or self._absurdity(min(candidates, key=lambda candidate: candidate[0])[2]) < max_absurdity
@@ -261,7 +261,7 @@ class Search:
 
     def _absurdity(self, edit: Edit | None) -> float:
         """The bits that the values read under an edit contradict it with."""
-        if self._size > SMALL or (layout := self._edited(edit)) is None:
+        if self._size > SMALL_FRAME_BYTES or (layout := self._edited(edit)) is None:
             return 0.0
         return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
 
@@ -269,14 +269,14 @@ class Search:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
         prior, proposal, location = choice
         if element is not None:
-            prior += ONE_TAG_BUFFER if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT
+            prior += ONE_TAG_BUFFER_COST if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT_COST
         rarity = prior + base.prior - (self._bonus(proposal) if self._usual else 0.0)
-        frame, limit = self._frame, self._best + WINDOW - rarity
-        frame.work -= TRY
+        frame, limit = self._frame, self._best + RIVAL_DISTANCE - rarity
+        frame.work -= TRIAL_WORK
         try:
             if location is None:
                 frame.begin(limit, self._horizon)
-                end = read_whole(frame, *base.pair.under(proposal))
+                end = read_frame(frame, *base.pair.under(proposal))
             elif element is None:
                 end = base.trace.resume(location, proposal, limit)
             else:
@@ -288,8 +288,8 @@ class Search:
             if frame.work <= 0:
                 return  # the work for the whole frame, not for this reading
             # It fits so far; assume that the rest costs as much per byte.
-            end, cost = self._size, self._extrapolated(exhausted.at)
-            if self._prefix and cost > BETTER * self._prefix:
+            end, cost = self._size, self._extrapolate_cost(exhausted.at)
+            if self._prefix and cost > BETTER_SHARE * self._prefix:
                 return  # the right layout fits as well so far: the departure is further on
         except Misfit as misfit:
             if base.edit is None:
@@ -301,15 +301,15 @@ class Search:
 
     def _bonus(self, proposal: Proposal) -> float:
         if (proposal.kind, proposal.arguments) in self._usual:
-            return HABIT
-        return USUAL if (proposal.kind, None) in self._usual else 0.0
+            return HABIT_BONUS
+        return USUAL_KIND_BONUS if (proposal.kind, None) in self._usual else 0.0
 
     def _try_all(self, base: _Base, choices_to_try: list[Choice]) -> None:
         for choice in choices_to_try:
             if self._frame.work > 0:
                 self._try(base, choice)
 
-    def _in_one_element(self, base: _Base, tried: list[Choice]) -> None:
+    def _try_in_one_element(self, base: _Base, tried: list[Choice]) -> None:
         """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
         self._elements = Elements(self._frame, self._pair, self._horizon)
         suspects = self._elements.suspects(MAX_SUSPECTS)
@@ -318,15 +318,15 @@ class Search:
                 for choice in tried:
                     if choice[2] is not None and contains(element, choice[2]) and self._frame.work > 0:
                         self._try(base, choice, element)
-            if self._convincing(FINE, FINE_BYTE):
+            if self._is_convincing(FINE_BITS, FINE_BITS_PER_BYTE):
                 return
 
     def _try_other_apis(self, base: _Base) -> None:
         """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
-        if self._size >= LARGE:
+        if self._size >= LARGE_FRAME_BYTES:
             return
         depth_count = len(self._depths)
-        proposals = of_other_apis(self._pair.body, self._proposals.version)
+        proposals = other_api_proposals(self._pair.body, self._proposals.version)
         self._try_all(base, [(proposal.prior, proposal, None) for proposal in proposals])
         del self._depths[depth_count:]
 
@@ -334,15 +334,15 @@ class Search:
         right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)
         tried_pairs: dict[tuple[int, int], FrameLayouts] = {}
         for proposal, element, prior in self._bases(tried):
-            edit, is_whole = _edit(proposal, element), proposal.field in WHOLE
+            edit, is_whole = _edit(proposal, element), proposal.field in WHOLE_FRAME_FIELDS
             pair = self._pair.under(proposal) if is_whole else self._pair.changed(edit)
             if (key := (id(pair.header), id(pair.body))) in tried_pairs:
                 continue  # several versions are equal
             tried_pairs[key] = pair  # keeps it alive, so that its id stays unique
-            total_prior = prior + SECOND
-            base = _Base(edit, pair, Trace(self._frame, pair, self._best + WINDOW - total_prior, self._horizon), total_prior)
-            next_choices = second_edits(pair, self._proposals, base.trace, right_ids, proposal)
-            self._frame.work -= MAKE * len(next_choices)
+            total_prior = prior + SECOND_EDIT_COST
+            base = _Base(edit, pair, Trace(self._frame, pair, self._best + RIVAL_DISTANCE - total_prior, self._horizon), total_prior)
+            next_choices = second_choices(pair, self._proposals, base.trace, right_ids, proposal)
+            self._frame.work -= CREATION_WORK * len(next_choices)
             self._try_all(base, next_choices)
             if self._frame.work <= 0:
                 return
@@ -350,11 +350,11 @@ class Search:
     def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
         """The edits that are combined with a second one: those of the whole frame, then those that read furthest."""
         for prior, proposal, _ in tried:
-            if proposal.kind in _KINDS and proposal.field in ALL:
+            if proposal.kind in _BASE_KINDS and proposal.field in WHOLE_PART_FIELDS:
                 yield proposal, None, prior
         self._depths.sort(key=lambda depth: (-depth[0], depth[1]))
-        for _, prior, proposal, element in self._depths[:MAX_DEPTH]:
-            if proposal.kind not in _KINDS or proposal.field not in ALL:
+        for _, prior, proposal, element in self._depths[:MAX_BASES]:
+            if proposal.kind not in _BASE_KINDS or proposal.field not in WHOLE_PART_FIELDS:
                 yield proposal, element, prior
 
 

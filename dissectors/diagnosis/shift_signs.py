@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dissectors.diagnosis.integer_costs import NOT_ONE, integer
-from dissectors.diagnosis.value_costs import FREE
+from dissectors.diagnosis.integer_costs import OUTSIDE_SET_COST, integer_cost
+from dissectors.diagnosis.value_costs import ARBITRARY_FIELDS
 from dissectors.wire.layout import WIDTHS, Field, Layout
 
 #: The cost in bits from which an integer may have been read at a wrong offset.
-ODD = 30.0
+ODD_COST = 30.0
 
 #: The longest throttle time that a broker asks for, in ms.
 LONGEST_THROTTLE = 3_600_000
 
 #: The control characters of ordinary text.
-_BLANKS = frozenset("\t\n\r")
+_ORDINARY_CONTROLS = frozenset("\t\n\r")
 
 
 def shows_shift(layout: Layout, values: Mapping[str, Any]) -> bool:
@@ -45,15 +45,15 @@ def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, 
 def is_shifted(field: Field, value: Any) -> bool:
     """Whether the value of a field looks as if it were read at a wrong offset."""
     if isinstance(value, str):
-        return field.type == "string" and any(character < " " and character not in _BLANKS for character in value)
-    if not isinstance(value, int) or isinstance(value, bool) or field.name in FREE or field.type not in WIDTHS:
+        return field.type == "string" and any(character < " " and character not in _ORDINARY_CONTROLS for character in value)
+    if not isinstance(value, int) or isinstance(value, bool) or field.name in ARBITRARY_FIELDS or field.type not in WIDTHS:
         return False
     if field.type == "int8":
-        return integer(field)(value) >= NOT_ONE
+        return integer_cost(field)(value) >= OUTSIDE_SET_COST
     if field.name == "throttle_time_ms" and not -1 <= value <= LONGEST_THROTTLE:
         return abs(value) < (1 << 31) - 1  # the extremes are deliberate
     width = WIDTHS[field.type]
-    return width > 1 and has_seam(value, width) and integer(field)(value) >= ODD
+    return width > 1 and has_seam(value, width) and integer_cost(field)(value) >= ODD_COST
 
 
 def has_seam(value: int, width: int) -> bool:

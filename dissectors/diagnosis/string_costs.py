@@ -9,19 +9,19 @@ import functools
 import re
 from collections.abc import Callable
 
-from dissectors.diagnosis.integer_costs import WRONG
+from dissectors.diagnosis.integer_costs import WRONG_COST
 from dissectors.wire.layout import Field
 
 #: Only the beginning of longer strings is evaluated.
-LONG = 512
+MAX_EVALUATED_BYTES = 512
 
 #: The cost of one of Kafka's words, in a field for such words and in other fields.
-_IN_PLACE = 3.0
-_WORD = 14.0
+_EXPECTED_WORD_COST = 3.0
+_UNEXPECTED_WORD_COST = 14.0
 
 #: The cost of a string outside the small set of values that its field can have.
-_NOT_ONE = 8.0
-_SELDOM = 3.0
+_OUTSIDE_SET_COST = 8.0
+_UNUSUAL_COST = 3.0
 
 _STATES = {
     b"Stable", b"Empty", b"Dead", b"PreparingRebalance", b"CompletingRebalance", b"Assigning", b"Reconciling",
@@ -44,7 +44,7 @@ _PROTOCOLS = {
 _MECHANISMS = {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"}
 
 #: The complete set of values of some fields, and usual values of others.
-_CLOSED = {
+_COMPLETE_SETS = {
     "group_state": _STATES,
     "states_filter": _STATES,
     "group_type": _TYPES,
@@ -60,14 +60,14 @@ _CLOSED = {
     "entity_type": {b"user", b"client-id", b"ip"},
     "assignor_name": {b"uniform", b"range", b"simple", b"sticky"},
 }
-_OPEN = {
+_USUAL_SETS = {
     "protocol_type": {b"consumer", b"connect", b"share", b"sr"},
     "protocol_name": _PROTOCOLS,
     "protocol_data": _PROTOCOLS,
     "server_assignor": {b"uniform", b"range"},
     "listener": {b"PLAINTEXT", b"SSL", b"SASL_PLAINTEXT", b"SASL_SSL", b"CONTROLLER", b"INTERNAL", b"EXTERNAL"},
 }
-_WORDS = frozenset(word for words in (*_CLOSED.values(), *_OPEN.values()) for word in words)
+_WORDS = frozenset(word for words in (*_COMPLETE_SETS.values(), *_USUAL_SETS.values()) for word in words)
 
 _HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+|\*").fullmatch
 _ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
@@ -112,26 +112,26 @@ _PLAIN = re.compile(rb"[\x20-\x7e]*").fullmatch
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 
 
-def text(field: Field) -> Callable[[bytes], float]:
+def text_cost(field: Field) -> Callable[[bytes], float]:
     """The cost function for the bytes of a string, without its length."""
-    return _text(field.name, field.entity)
+    return _text_cost(field.name, field.entity)
 
 
 @functools.cache
-def _text(name: str, entity: str | None) -> Callable[[bytes], float]:
+def _text_cost(name: str, entity: str | None) -> Callable[[bytes], float]:
     is_name = entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
     is_topic = entity == "topicName"
     is_sentence = "message" in name or "reason" in name
-    complete_set = _CLOSED.get(name)
-    usual_set = complete_set if complete_set is not None else _OPEN.get(name, set())
+    complete_set = _COMPLETE_SETS.get(name)
+    usual_set = complete_set if complete_set is not None else _USUAL_SETS.get(name, set())
     matches, match_bonus, mismatch_cost = _FORMS.get(name, (None, 0.0, 0.0))
-    if name in _OPEN:
-        matches, mismatch_cost = usual_set.__contains__, _SELDOM
+    if name in _USUAL_SETS:
+        matches, mismatch_cost = usual_set.__contains__, _UNUSUAL_COST
     member_cost = 5.0 if name in _NOT_A_MEMBER else 0.0
 
     def field_cost(raw: bytes) -> float:
         if complete_set is not None:
-            return _NOT_ONE
+            return _OUTSIDE_SET_COST
         if matches is not None:
             if matches(raw):
                 return -match_bonus if not member_cost or not _MEMBER(raw) else member_cost
@@ -143,22 +143,22 @@ def _text(name: str, entity: str | None) -> Callable[[bytes], float]:
         if size == 0:
             return 7.0 if is_name else 1.0
         if raw in _WORDS:
-            return _IN_PLACE if raw in usual_set else _WORD + (_NOT_ONE if complete_set is not None else 0.0)
+            return _EXPECTED_WORD_COST if raw in usual_set else _UNEXPECTED_WORD_COST + (_OUTSIDE_SET_COST if complete_set is not None else 0.0)
         if _NAME(raw):
-            return max(4.8 * size + 6 * is_sentence + field_cost(raw), _IN_PLACE)
+            return max(4.8 * size + 6 * is_sentence + field_cost(raw), _EXPECTED_WORD_COST)
         if _PLAIN(raw):
-            cost = 5.2 * size if is_sentence else 6.0 * size + (WRONG if is_topic else 6 * (b" " in raw))
-            return max(cost + field_cost(raw), _IN_PLACE)
-        return 8 * size + WRONG * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_text(raw) else WRONG)
+            cost = 5.2 * size if is_sentence else 6.0 * size + (WRONG_COST if is_topic else 6 * (b" " in raw))
+            return max(cost + field_cost(raw), _EXPECTED_WORD_COST)
+        return 8 * size + WRONG_COST * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_utf8(raw) else WRONG_COST)
 
     def cost(raw: bytes) -> float:
         size = len(raw)
-        return short_cost(raw) if size <= LONG else short_cost(raw[:LONG]) * size / LONG
+        return short_cost(raw) if size <= MAX_EVALUATED_BYTES else short_cost(raw[:MAX_EVALUATED_BYTES]) * size / MAX_EVALUATED_BYTES
 
     return cost
 
 
-def _is_text(raw: bytes) -> bool:
+def _is_utf8(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError:

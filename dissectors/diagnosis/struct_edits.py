@@ -11,26 +11,26 @@ from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.diagnosis.checkpoints import StructLocation
-from dissectors.diagnosis.other_versions import Others, others
+from dissectors.diagnosis.other_versions import OtherVersionFields, other_version_fields
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.edits.fields import INTEGERS
 from dissectors.embedded.group import payload_names
 from dissectors.embedded.registry import reader_of
 from dissectors.wire.layout import WIDTHS, Field, Layout, versions
 
-THROTTLE = "throttle_time_ms"
+THROTTLE_TIME = "throttle_time_ms"
 
 #: The prior, in bits, of a field at an index where few writers put it.
-FAR = 8.0
+UNUSUAL_INDEX_PRIOR = 8.0
 
 #: The prior, in bits, of a payload without the length before it.
-LENGTH_MISSING = 9.0
+LENGTH_MISSING_PRIOR = 9.0
 
 #: More steps than any struct has.
 MAX_STEPS = 1 << 10
 
 
-def of_struct(
+def struct_proposals(
     name: str,
     version: int,
     path: tuple[str, ...],
@@ -39,8 +39,8 @@ def of_struct(
     reach: int = MAX_STEPS,
 ) -> list[Proposal]:
     """The edits of a struct, unordered: those with a prior of at most `max_prior` bits and a step before `reach`."""
-    other_fields = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    return _Struct(path, struct, other_fields, version, max_prior, reach).proposals(name)
+    other_fields = other_version_fields(name, version, tuple(part.removesuffix("[]") for part in path), struct)
+    return _StructProposer(path, struct, other_fields, version, max_prior, reach).proposals(name)
 
 
 class Proposals:
@@ -59,15 +59,15 @@ class Proposals:
             if (all_proposals := self._made.get((key[0], float("inf")))) is not None:
                 selected = [proposal for proposal in all_proposals[1] if proposal.prior <= max_prior]
             else:
-                selected = of_struct(self.name, self.version, location.path, location.layout, max_prior)
+                selected = struct_proposals(self.name, self.version, location.path, location.layout, max_prior)
             proposals = self._made[key] = location.layout, selected  # keeps the layout alive, so that its id stays unique
         return proposals[1]
 
 
 #: Proposals are cached for messages (name and version) among the last so many.
-MAX_KEPT = 16
+MAX_CACHED = 16
 MAX_SEEN = 32
-_cached_result: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MAX_KEPT)
+_cached_proposals: BoundedDict[tuple[str, int], Proposals] = BoundedDict(MAX_CACHED)
 _seen: BoundedDict[tuple[str, int], None] = BoundedDict(MAX_SEEN)
 
 
@@ -75,16 +75,16 @@ def proposals_for(name: str, version: int) -> Proposals:
     """The proposals for a message, cached at the second call: the garbage collector has to traverse cached ones."""
     key = name, version
     if key in _seen:
-        return _cached_result.touch(key, lambda: Proposals(name, version))
+        return _cached_proposals.touch(key, lambda: Proposals(name, version))
     _seen[key] = None
     return Proposals(name, version)
 
 
-class _Struct:
+class _StructProposer:
     """Proposes edits for one struct."""
 
     def __init__(
-        self, path: tuple[str, ...], struct: Layout, other_fields: Others, version: int, max_prior: float, reach: int
+        self, path: tuple[str, ...], struct: Layout, other_fields: OtherVersionFields, version: int, max_prior: float, reach: int
     ) -> None:
         self._path, self._struct, self._others, self._version, self._reach = path, struct, other_fields, version, reach
         self._deeper = 0.3 * len(path)
@@ -101,15 +101,15 @@ class _Struct:
     def proposals(self, name: str) -> list[Proposal]:
         """The edits of the struct, which is in the message of that name."""
         for index, field in enumerate(self._struct.fields[: self._reach]):
-            self._missing(index, field)
-            if field.name == THROTTLE or self._most >= FAR:
-                self._moved(index, field)
-                self._duplicated(index, field)
+            self._propose_missing(index, field)
+            if field.name == THROTTLE_TIME or self._most >= UNUSUAL_INDEX_PRIOR:
+                self._propose_moved(index, field)
+                self._propose_duplicated(index, field)
             if self._names.index(field.name) == index:
-                self._written(index, field)
-        self._of_others()
-        self._tags()
-        self._without_length(name)
+                self._propose_encodings(index, field)
+        self._propose_other_versions()
+        self._propose_tags()
+        self._propose_without_length(name)
         return self._made
 
     def _propose(
@@ -119,38 +119,38 @@ class _Struct:
             compared_step = min(step, self._first_duplicate)
             self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, compared_step, field))
 
-    def _missing(self, index: int, field: Field) -> None:
+    def _propose_missing(self, index: int, field: Field) -> None:
         if not self._last and self._path and not self._struct.flexible:
             return  # the struct would be empty
         # Missing fields are usually recent ones: the writer stopped at an older version.
         age = min(self._others.since.get(field.name, self._version), self._version)
-        prior = 3.0 if field.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
+        prior = 3.0 if field.name == THROTTLE_TIME else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
         self._propose("field_missing", field.name, (index,), prior, index, field)
 
-    def _moved(self, index: int, field: Field) -> None:
-        is_throttle_time, last = field.name == THROTTLE, self._last
+    def _propose_moved(self, index: int, field: Field) -> None:
+        is_throttle_time, last = field.name == THROTTLE_TIME, self._last
         for new_index in range(last + 1):
             if new_index == index or (new_index == index + 1 and not is_throttle_time):
                 continue  # moving forward by one equals moving the next field back by one
             is_at_end = new_index in (0, last)
-            prior = (4.0 if is_at_end else 6.5) if is_throttle_time else FAR if is_at_end or new_index == index - 1 else 10.0
+            prior = (4.0 if is_at_end else 6.5) if is_throttle_time else UNUSUAL_INDEX_PRIOR if is_at_end or new_index == index - 1 else 10.0
             self._propose("field_moved", field.name, (index, new_index), prior, min(index, new_index))
 
-    def _duplicated(self, index: int, field: Field) -> None:
-        is_throttle_time, last = field.name == THROTTLE, self._last
+    def _propose_duplicated(self, index: int, field: Field) -> None:
+        is_throttle_time, last = field.name == THROTTLE_TIME, self._last
         for copy_index in range(last + 2):
             if copy_index != index:
-                prior = 6.0 if is_throttle_time else FAR if copy_index in (index + 1, last + 1) else 11.0
+                prior = 6.0 if is_throttle_time else UNUSUAL_INDEX_PRIOR if copy_index in (index + 1, last + 1) else 11.0
                 self._propose("field_duplicated", field.name, (copy_index,), prior, min(index, copy_index), field)
 
-    def _written(self, index: int, field: Field) -> None:
+    def _propose_encodings(self, index: int, field: Field) -> None:
         """Integers of other widths, other length encodings, and null in non-nullable fields."""
-        for kind, name, argument, prior in self._of_field(field):
+        for kind, name, argument, prior in self._encoding_edits(field):
             self._propose(kind, name, (argument,), prior, index, field)
 
-    def _of_field(self, field: Field) -> Iterator[tuple[str, str, Any, float]]:
+    def _encoding_edits(self, field: Field) -> Iterator[tuple[str, str, Any, float]]:
         name = field.name
-        if field.type in INTEGERS and not field.array and self._most >= FAR:
+        if field.type in INTEGERS and not field.array and self._most >= UNUSUAL_INDEX_PRIOR:
             for other_type in INTEGERS:
                 if WIDTHS[other_type] != WIDTHS[field.type]:
                     is_double_width = max(WIDTHS[other_type], WIDTHS[field.type]) == 2 * min(WIDTHS[other_type], WIDTHS[field.type])
@@ -159,7 +159,7 @@ class _Struct:
             if length is None or (field.struct is not None and not field.array):
                 continue
             compact = length == "uvarint"
-            yield "length_encoding", target, "fixed" if compact else "compact", FAR
+            yield "length_encoding", target, "fixed" if compact else "compact", UNUSUAL_INDEX_PRIOR
             if compact:
                 is_short = field.type == "string" and (target != name or not field.array)
                 yield "length_encoding", target, "int32" if is_short else "int16", 13.0
@@ -171,23 +171,23 @@ class _Struct:
         if field.length is not None and not field.nullable and (field.struct is None or field.array):
             yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
-    def _without_length(self, name: str) -> None:
+    def _propose_without_length(self, name: str) -> None:
         """Payloads of group protocols without the length before them."""
         path_prefix = self._above.replace("[]", "")
         for index, field in enumerate(self._struct.fields[: self._reach]):
             if field.type == "bytes" and not field.array and (reader := reader_of(name, path_prefix + field.name)):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
-                        self._propose("length_missing", field.name, (payload, version), LENGTH_MISSING, index, field)
+                        self._propose("length_missing", field.name, (payload, version), LENGTH_MISSING_PRIOR, index, field)
 
-    def _of_others(self) -> None:
+    def _propose_other_versions(self) -> None:
         for name, (version, natural_index, field) in self._others.fields.items():
             for index in range(min(self._last + 2, self._reach)):
                 usual_prior = 5.0 if index == natural_index else 6.5 if index in (0, self._last + 1) else 7.5
-                prior = 3.5 if name == THROTTLE else usual_prior
+                prior = 3.5 if name == THROTTLE_TIME else usual_prior
                 self._propose("field_from_version", name, (version, index), prior, index, field)
 
-    def _tags(self) -> None:
+    def _propose_tags(self) -> None:
         struct, step = self._struct, self._last + 1
         if struct.flexible:
             if struct.fields or not self._path:

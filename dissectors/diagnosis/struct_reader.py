@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Step, array_reader, value_reader
-from dissectors.diagnosis.length_prefixes import length_reader, uvarint
+from dissectors.diagnosis.length_prefixes import length_reader, read_uvarint
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 
 
-def read_whole(frame: FrameReading, header: Layout, body: Layout) -> int:
+def read_frame(frame: FrameReading, header: Layout, body: Layout) -> int:
     """Read a frame from its start, header and body cached by position; return the end.
 
     Raises:
@@ -37,15 +37,15 @@ class StructSteps:
         steps = [step for step, _ in readers]
         #: Whether a field occurs twice; the second occurrence is compared with the first.
         self.copies = len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]
-        self.inner: dict[int, Array | Nested] = {}
+        self.inner: dict[int, Array | NestedStruct] = {}
         if self.copies:
             steps = _with_duplicates(names, steps)
         else:
             self.inner = {index: inner for index, (_, inner) in enumerate(readers) if inner is not None}
         if layout.flexible:
-            steps.append(_tags(layout) if layout.tagged or layout.tag_fault else _NO_KNOWN_TAGS)
+            steps.append(_tags_reader(layout) if layout.tagged or layout.tag_fault else _NO_KNOWN_TAGS)
         self.steps = tuple(steps)
-        self.min_size = sum(least_of(field) for field in layout.fields) + layout.flexible
+        self.min_size = sum(min_size_of(field) for field in layout.fields) + layout.flexible
 
     def read(self, frame: FrameReading, pos: int) -> int:
         """Read the struct."""
@@ -67,7 +67,7 @@ def compiled_struct(layout: Layout) -> StructSteps:
     return StructSteps(layout)
 
 
-class Nested:
+class NestedStruct:
     """A struct in a field. If it is nullable, `null` is the presence marker that means null."""
 
     __slots__ = ("null", "part")
@@ -103,7 +103,7 @@ class Array:
         assert field.struct is not None
         assert field.length is not None
         self.count = length_reader(field.length)
-        self.nullable, self.null, self.empty = field.nullable, value_costs.null(field), value_costs.empty(field)
+        self.nullable, self.null, self.empty = field.nullable, value_costs.null_cost(field), value_costs.empty_array_cost(field)
         self.part = compiled_struct(field.struct)
         self.min_size = max(self.part.min_size, 1)
         self.exception_index, self.exception = -1, self.part
@@ -123,7 +123,7 @@ class Array:
             return start
         if count * min_size > frame.end - start:
             raise Misfit(pos)
-        frame.cost += value_costs.count(count) if count else self.empty
+        frame.cost += value_costs.count_cost(count) if count else self.empty
         return start
 
     def rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
@@ -153,20 +153,20 @@ def step_of(field: Field) -> Step:
     return _step(field)[0]
 
 
-def inner_of(field: Field) -> Array | Nested | None:
+def inner_of(field: Field) -> Array | NestedStruct | None:
     """The reader of the struct or structs in a field; None for other fields."""
     return _step(field)[1]
 
 
 @cached_on_owner
-def _step(field: Field) -> tuple[Step, Array | Nested | None]:
+def _step(field: Field) -> tuple[Step, Array | NestedStruct | None]:
     if field.struct is None:
         return array_reader(field) if field.array else value_reader(field, field.length, nullable=field.nullable), None
-    inner = Array(field) if field.array else Nested(compiled_struct(field.struct), field.length)
+    inner = Array(field) if field.array else NestedStruct(compiled_struct(field.struct), field.length)
     return inner.read, inner
 
 
-def least_of(field: Field) -> int:
+def min_size_of(field: Field) -> int:
     """The smallest size of a field in bytes."""
     if field.length is not None:
         return {"int16": 2, "int32": 4}.get(field.length, 1)
@@ -178,12 +178,12 @@ def _with_duplicates(names: list[str], steps: list[Step]) -> list[Step]:
     key = object()  # unique to this struct: others have duplicates too
     duplicates = {name for index, name in enumerate(names) if name in names[:index] or name == "size"}
     return [
-        copied((key, name), step, first=name not in names[:index]) if name in duplicates else step
+        duplicate_reader((key, name), step, first=name not in names[:index]) if name in duplicates else step
         for index, (name, step) in enumerate(zip(names, steps, strict=True))
     ]
 
 
-def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
+def duplicate_reader(key: tuple[object, str], step: Step, *, first: bool) -> Step:
     """A step that reads the first or second occurrence of a duplicate field."""
 
     def read(frame: FrameReading, start: int) -> int:
@@ -195,20 +195,20 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
         if expected is not None:
             if raw != expected:
                 raise Misfit(start)
-            frame.cost = max(before + 1, frame.cost - value_costs.COPY)
+            frame.cost = max(before + 1, frame.cost - value_costs.MAX_DUPLICATE_BONUS)
         frame.copies[key] = raw
         return end
 
     return read
 
 
-def _tags(layout: Layout) -> Step:
+def _tags_reader(layout: Layout) -> Step:
     tagged_steps = {field.tag: step_of(field) for field in layout.tagged}
     is_doubled, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
 
     def read(frame: FrameReading, pos: int) -> int:
-        number, pos = uvarint(frame, pos)
-        frame.cost += value_costs.EMPTY_TAGS
+        number, pos = read_uvarint(frame, pos)
+        frame.cost += value_costs.EMPTY_TAGS_COST
         if number:
             if number * 2 > frame.end - pos:
                 raise Misfit(pos)
@@ -218,22 +218,22 @@ def _tags(layout: Layout) -> Step:
                     raise WorkExhausted(pos)
                 if frame.cost > frame.limit:
                     raise TooExpensive(pos)
-                tag, at = uvarint(frame, pos)
-                size, at = uvarint(frame, at)
+                tag, at = read_uvarint(frame, pos)
+                size, at = read_uvarint(frame, at)
                 step = tagged_steps.get(tag)
                 sized = step is None or tag != unsized
                 if at + size > frame.end and sized:
                     raise Misfit(pos)
                 if step is None:
-                    frame.cost += value_costs.UNKNOWN_TAG + 8 * size
+                    frame.cost += value_costs.UNKNOWN_TAG_COST + 8 * size
                     pos = at + size
                     continue
-                frame.cost += value_costs.KNOWN_TAG
+                frame.cost += value_costs.KNOWN_TAG_COST
                 pos = step(frame, at)
                 if sized and pos != at + size:
                     raise Misfit(at)
         if is_doubled:
-            number, pos = uvarint(frame, pos)
+            number, pos = read_uvarint(frame, pos)
             if number:
                 raise Misfit(pos)
         return pos
@@ -242,4 +242,4 @@ def _tags(layout: Layout) -> Step:
 
 
 #: The step of most structs, so that these share it: they have tag buffers, but no tagged fields.
-_NO_KNOWN_TAGS = _tags(Layout("", (), flexible=True))
+_NO_KNOWN_TAGS = _tags_reader(Layout("", (), flexible=True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dissectors.diagnosis.length_prefixes import uvarint
+from dissectors.diagnosis.length_prefixes import read_uvarint
 from dissectors.edits import Edit
-from dissectors.edits.targets import parts, plain
+from dissectors.edits.targets import path_parts, field_name_of
 from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
@@ -18,7 +18,7 @@ class _Bytes:
         self.data, self.end = data, len(data)
 
 
-def with_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
+def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
     """The edit with the `delta` of each wrong size that it has.
 
     Args:
@@ -26,26 +26,26 @@ def with_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
         frame: Length prefix included.
         layout: The layout in which the frame was read under the edit.
     """
-    next_edit = with_sizes(edit.then, frame, layout) if edit.then else None
+    next_edit = with_tag_sizes(edit.then, frame, layout) if edit.then else None
     if edit.kind == "tag_size":
         detail = dict(edit.detail)
-        deltas = (_delta(frame, node) for node in _tags(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
+        deltas = (_size_error(frame, node) for node in _tag_nodes(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
         delta = next((size for size in deltas if size), detail["delta"])
         edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
     return replace(edit, then=next_edit)
 
 
-def _delta(frame: bytes, node: Node) -> int:
+def _size_error(frame: bytes, node: Node) -> int:
     """The size of a tagged field minus the bytes of its value."""
     data = _Bytes(frame)
-    _, position = uvarint(data, node.start)
-    size, position = uvarint(data, position)
+    _, position = read_uvarint(data, node.start)
+    size, position = read_uvarint(data, position)
     return size - (node.end - position)
 
 
-def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[Node]:
+def _tag_nodes(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[Node]:
     """The nodes of a tag in the structs that the edit's field refers to."""
-    path = ["body", *map(plain, parts(edit.field)[:-1])]
+    path = ["body", *map(field_name_of, path_parts(edit.field)[:-1])]
     structs: list[tuple[list[Node], Layout]] = [(nodes, layout)]
     for name in path:
         nested = []
@@ -53,7 +53,7 @@ def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[N
             field = next((field for field in (*struct.fields, *struct.tagged) if field.name == name), None)
             if field is None or field.struct is None:
                 continue
-            for node in _named(siblings, name):
+            for node in _nodes_named(siblings, name):
                 elements = node.children if field.array else [node]
                 nested += [(element.children, field.struct) for element in elements]
         structs = nested
@@ -64,7 +64,7 @@ def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[N
                 yield from (node for node in buffer.children if node.name in names)
 
 
-def _named(nodes: list[Node], name: str) -> Iterator[Node]:
+def _nodes_named(nodes: list[Node], name: str) -> Iterator[Node]:
     """The nodes of a field, which may be tagged."""
     for node in nodes:
         if node.name == name:

@@ -11,7 +11,7 @@ from dissectors.wire.layout import Field, Layout, versions
 from dissectors.wire.layout import layout as layout_of
 
 
-class Known(NamedTuple):
+class KnownTag(NamedTuple):
     """A tagged field of another version: the first such version, and the edit that writes it too early."""
 
     name: str
@@ -19,7 +19,7 @@ class Known(NamedTuple):
     edit: Edit
 
 
-def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> Known | None:
+def tag_of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> KnownTag | None:
     """The meaning of a tag in other versions of a message, None if no version has it.
 
     Args:
@@ -30,13 +30,13 @@ def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) ->
     if message.layout is None or path[:1] == ("header",):
         return None
     names = tuple(part for part in path if isinstance(part, str))
-    return _known(message.layout.name, names).get(tag)
+    return _known_tags(message.layout.name, names).get(tag)
 
 
 @functools.lru_cache(maxsize=1024)
-def _known(name: str, names: tuple[str, ...]) -> dict[int, Known]:
+def _known_tags(name: str, names: tuple[str, ...]) -> dict[int, KnownTag]:
     """The tags of a struct in all versions of a message, each as in the first version that has it."""
-    known: dict[int, Known] = {}
+    known: dict[int, KnownTag] = {}
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)
         path = ""
@@ -47,7 +47,7 @@ def _known(name: str, names: tuple[str, ...]) -> dict[int, Known]:
         for tagged_field in struct.tagged if struct else ():
             assert tagged_field.tag is not None
             edit = Edit.of("tag_below_version", path + tagged_field.name, tag=tagged_field.tag)
-            known.setdefault(tagged_field.tag, Known(tagged_field.name, version, edit))
+            known.setdefault(tagged_field.tag, KnownTag(tagged_field.name, version, edit))
     return known
 
 

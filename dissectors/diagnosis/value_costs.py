@@ -10,73 +10,73 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dissectors.diagnosis.integer_costs import WRONG, count, integer, operations
-from dissectors.diagnosis.string_costs import text
+from dissectors.diagnosis.integer_costs import WRONG_COST, count_cost, integer_cost, operations_cost
+from dissectors.diagnosis.string_costs import text_cost
 from dissectors.wire.layout import Field, Layout
 
-__all__ = ["PAYLOAD_BYTE", "blob", "count", "empty", "integer", "null", "ordinary", "text"]
+__all__ = ["PAYLOAD_BYTE_COST", "blob_cost", "count_cost", "empty_array_cost", "integer_cost", "null_cost", "is_ordinary", "text_cost"]
 
 #: Arrays that are empty only with an error, or rarely.
 _NEVER_EMPTY = frozenset({"brokers", "api_keys", "replica_nodes", "replicas", "current_voters", "mechanisms"})
 _SELDOM_EMPTY = frozenset({"topics", "responses", "results", "partitions", "groups", "coordinators"})
 
 #: Fields of headers in which any number is plausible.
-FREE = frozenset({"correlation_id", "request_api_key", "request_api_version"})
+ARBITRARY_FIELDS = frozenset({"correlation_id", "request_api_key", "request_api_version"})
 
 #: The cost of a string that occurs in the request or the connection.
-KNOWN_WORD = 4.0
+KNOWN_WORD_COST = 4.0
 
 #: The cost of an opaque byte: about that of a byte of a name, or long strings would look better.
-BLOB_BYTE = 5.5
+BLOB_BYTE_COST = 5.5
 
 #: The cost of a byte of a payload that is whole: about that of its fields.
-PAYLOAD_BYTE = 2.0
+PAYLOAD_BYTE_COST = 2.0
 
 
-def blob(records: bool, data: bytes, pos: int, size: int) -> float:
+def blob_cost(records: bool, data: bytes, pos: int, size: int) -> float:
     """The cost of the bytes of a bytes or records field, without its length."""
     if records and size >= 17:
         # The first batch has a length; only the last may be truncated.
         batch_size = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
         is_plausible = data[pos + 16] < 3 and data[pos] < 0x40 and batch_size > 12
-        return BLOB_BYTE * size + (2 * WRONG if not is_plausible else -20 if batch_size == size else -8)
-    return BLOB_BYTE * size
+        return BLOB_BYTE_COST * size + (2 * WRONG_COST if not is_plausible else -20 if batch_size == size else -8)
+    return BLOB_BYTE_COST * size
 
 
 #: The largest bonus for duplicate bytes: two fields may be equal by chance.
-COPY = 14.0
+MAX_DUPLICATE_BONUS = 14.0
 
-EMPTY_TAGS = 0.4
-KNOWN_TAG = 5.0
-UNKNOWN_TAG = 24.0
+EMPTY_TAGS_COST = 0.4
+KNOWN_TAG_COST = 5.0
+UNKNOWN_TAG_COST = 24.0
 
 #: Costs are not independent: the weight of each in the confidence, set with cases of tests.independent.
-TEMPER = 0.75
+COST_WEIGHT = 0.75
 
 #: The cost that no integer of an ordinary frame reaches, and the lowest value of one: Kafka's sentinels end at -6.
-EXTREME = 45.0
+EXTREME_COST = 45.0
 MIN_VALUE = -6
 
 
-def null(field: Field) -> float:
+def null_cost(field: Field) -> float:
     """The cost of null in a nullable field."""
     return 0.8 if field.name.endswith("message") else 1.5 if field.default is None else 3.0
 
 
-def empty(field: Field) -> float:
+def empty_array_cost(field: Field) -> float:
     """The cost of an empty array."""
     return 7.0 if field.name in _NEVER_EMPTY else 3.5 if field.name in _SELDOM_EMPTY else 2.0
 
 
-def ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
+def is_ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
     """Whether all integers are plausible for Kafka's fields."""
     for field in layout.fields:
         value = values.get(field.name)
         if field.struct is not None and value is not None:
-            if not all(ordinary(field.struct, element) for element in (value if field.array else (value,))):
+            if not all(is_ordinary(field.struct, element) for element in (value if field.array else (value,))):
                 return False
-        elif isinstance(value, int) and field.name not in FREE:
-            cost = integer(field)
-            if cost(value) > EXTREME or (value < MIN_VALUE and cost is not operations):
+        elif isinstance(value, int) and field.name not in ARBITRARY_FIELDS:
+            cost = integer_cost(field)
+            if cost(value) > EXTREME_COST or (value < MIN_VALUE and cost is not operations_cost):
                 return False
     return True

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import functools
 
-from dissectors.embedded.payload_formats import as_stated
+from dissectors.embedded.payload_formats import layouts_as_stated
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
 #: Names of fields with payloads of consumers, and what these are.
-_OF_CONSUMERS = {
+_CONSUMER_PAYLOADS = {
     "assignment": "ConsumerProtocolAssignment",
     "member_assignment": "ConsumerProtocolAssignment",
     "metadata": "ConsumerProtocolSubscription",
     "member_metadata": "ConsumerProtocolSubscription",
 }
-_LARGEST = 4 << 10
+_MAX_SIZE = 4 << 10
 
 
 def may_have_payload(field: str) -> bool:
     """Whether a field of bytes, by name, may have a payload of a consumer."""
-    return field in _OF_CONSUMERS
+    return field in _CONSUMER_PAYLOADS
 
 
 @functools.lru_cache(256)
 def has_whole_payload(field: str, data: bytes) -> bool:
     """Whether the bytes of a field are a payload of a consumer; False for large ones."""
-    return 0 < len(data) <= _LARGEST and is_whole(data, _OF_CONSUMERS[field])
+    return 0 < len(data) <= _MAX_SIZE and is_whole_payload(data, _CONSUMER_PAYLOADS[field])
 
 
-def is_whole(data: bytes, name: str) -> bool:
+def is_whole_payload(data: bytes, name: str) -> bool:
     """Whether bytes are a payload of the version that they state, to the last byte.
 
     Bytes after the last field are part of a version that is later than the known ones.
     """
     try:
-        header, body, version = as_stated(name, data)
+        header, body, version = layouts_as_stated(name, data)
     except DecodeError:
         return False
     decoded_header = decode(header, data)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.diagnosis.restorations import restored
+from dissectors.diagnosis.restorations import find_restoring_steps
 from dissectors.edits import Edit
 from dissectors.edits.lengths import ENCODING_TEXTS
-from dissectors.edits.targets import parts, struct_of
+from dissectors.edits.targets import path_parts, struct_of
 from dissectors.wire.layout import WIDTHS, Layout
 
 
@@ -18,60 +18,60 @@ def sentence(edit: Edit, right: Layout) -> str:
         edit: The departure; its steps are described one after the other.
         right: Kafka's layout of the frame.
     """
-    restoring_steps = restored(edit, right)
-    text = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in restoring_steps)
-    return text + "".join(f", but {_kept(step)} of the right version" for step in restoring_steps)
+    restoring_steps = find_restoring_steps(edit, right)
+    text = ", and ".join(_step_text(step, layout) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps)
+    return text + "".join(f", but {_restored_text(step)} of the right version" for step in restoring_steps)
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
-    restoring_steps = restored(edit, right)
-    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in restoring_steps)
+    restoring_steps = find_restoring_steps(edit, right)
+    changes = (_change_text(step, layout, version) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps)
     return "; ".join(dict.fromkeys(changes))
 
 
-def _kept(edit: Edit) -> str:
+def _restored_text(edit: Edit) -> str:
     """What a step after a `body_version` brings back."""
     if edit.kind == "flexibility":
         return f"with the {' and '.join(ENCODING_TEXTS[dict(edit.detail)['written']])}"
     return f"with {edit.field}"
 
 
-def _layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
+def _steps_with_layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
     """Each step with the layout that it is applied to."""
     for step in edit.steps:
         yield step, right
         right = step.apply(right)
 
 
-def _step(edit: Edit, right: Layout) -> str:
+def _step_text(edit: Edit, right: Layout) -> str:
     detail = dict(edit.detail)
     struct = _struct(right, edit.field)
     match edit.kind:
         case "field_moved" if struct:
             new_index, old_index = detail["to"], detail["from"]
-            belongs = _where(struct, old_index, excluded=old_index)
-            return f"{edit.field} is written {_where(struct, new_index, excluded=old_index)} and belongs {belongs}"
+            belongs = _index_text(struct, old_index, excluded=old_index)
+            return f"{edit.field} is written {_index_text(struct, new_index, excluded=old_index)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
             return (
-                f"{edit.field} ({_type(struct, where)}) is missing; it belongs {_where(struct, where, excluded=where)}"
+                f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {_index_text(struct, where, excluded=where)}"
             )
         case "field_duplicated" if struct:
-            return f"{edit.field} is written twice, the second time {_where(struct, detail['where'])}"
+            return f"{edit.field} is written twice, the second time {_index_text(struct, detail['where'])}"
         case "field_from_version" if struct:
             return (
-                f"{edit.field} of version {detail['from_version']} is written {_where(struct, detail['place'])}, "
+                f"{edit.field} of version {detail['from_version']} is written {_index_text(struct, detail['place'])}, "
                 "which this version does not have"
             )
         case "length_missing" if struct:
-            return f"the {_length_of(struct, edit.field)} of {edit.field} is missing"
+            return f"the {_length_text(struct, edit.field)} of {edit.field} is missing"
         case "header_version":
-            return f"the header is {_header(right, detail['written'])}"
+            return f"the header is {_header_text(right, detail['written'])}"
     return str(edit)
 
 
-def _header(right: Layout, written: int) -> str:
+def _header_text(right: Layout, written: int) -> str:
     header = right.fields[0].struct
     flexible = header is not None and header.flexible
     if right.name.endswith("Response"):
@@ -79,15 +79,15 @@ def _header(right: Layout, written: int) -> str:
     return f"that of version {written}, not {2 if flexible else 1}"
 
 
-def _change(edit: Edit, right: Layout, version: int) -> str:
+def _change_text(edit: Edit, right: Layout, version: int) -> str:
     detail = dict(edit.detail)
     struct = _struct(right, edit.field)
-    name = parts(edit.field)[-1] if parts(edit.field) else "*"
+    name = path_parts(edit.field)[-1] if path_parts(edit.field) else "*"
     match edit.kind:
         case "field_moved" if struct:
-            return f"write {name} {_where(struct, detail['from'], excluded=detail['from'])}"
+            return f"write {name} {_index_text(struct, detail['from'], excluded=detail['from'])}"
         case "field_missing" if struct:
-            return f"write {name} {_where(struct, detail['where'], excluded=detail['where'])} in version {version}"
+            return f"write {name} {_index_text(struct, detail['where'], excluded=detail['where'])} in version {version}"
         case "field_duplicated":
             return f"write {name} once"
         case "field_from_version":
@@ -113,7 +113,7 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
         case "body_of_api":
             return f"write the fields of {right.name.removesuffix('Request').removesuffix('Response')} v{version}"
         case "length_missing" if struct:
-            return f"write the number of bytes of {name} before it: its {_length_of(struct, edit.field)}"
+            return f"write the number of bytes of {name} before it: its {_length_text(struct, edit.field)}"
         case "generic_error_body":
             return f"write every field of version {version} also when there is an error"
         case "tag_buffer_missing":
@@ -138,7 +138,7 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
 
 def _struct(right: Layout, path: str) -> Layout | None:
     """The struct that contains the field at a path, in the right layout of a frame."""
-    *enclosing, _ = parts(path) or ("",)
+    *enclosing, _ = path_parts(path) or ("",)
     struct = right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
     for part in enclosing:
         if struct is not None:
@@ -146,7 +146,7 @@ def _struct(right: Layout, path: str) -> Layout | None:
     return struct
 
 
-def _where(struct: Layout, position: int, *, excluded: int | None = None) -> str:
+def _index_text(struct: Layout, position: int, *, excluded: int | None = None) -> str:
     """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
     names = [field.name for index, field in enumerate(struct.fields) if index != excluded]
     if position == 0:
@@ -156,13 +156,13 @@ def _where(struct: Layout, position: int, *, excluded: int | None = None) -> str
     return f"after {names[position - 1]}" + (", last" if position == len(names) else "")
 
 
-def _length_of(struct: Layout, path: str) -> str:
+def _length_text(struct: Layout, path: str) -> str:
     """``int32 length`` or ``compact length``: that of a field."""
-    field = next(field for field in struct.fields if field.name == parts(path)[-1])
+    field = next(field for field in struct.fields if field.name == path_parts(path)[-1])
     return "compact length" if field.length == "uvarint" else f"{field.length} length"
 
 
-def _type(struct: Layout, index: int) -> str:
+def _type_text(struct: Layout, index: int) -> str:
     if index >= len(struct.fields):
         return "field"
     field = struct.fields[index]

@@ -1,9 +1,9 @@
 """Edits: ways in which writers depart from Kafka's layouts. One edit names a bug, reproduces it, and tests both."""
 
 from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # registers the kinds
-from dissectors.edits.frames import LOOSE
+from dissectors.edits.frames import LOOSE_KINDS
 from dissectors.edits.targets import frame_layout
 from dissectors.edits.write import write
 from dissectors.wire.edit import KINDS, Edit, EditError, parse
 
-__all__ = ["KINDS", "LOOSE", "Edit", "EditError", "frame_layout", "parse", "write"]
+__all__ = ["KINDS", "LOOSE_KINDS", "Edit", "EditError", "frame_layout", "parse", "write"]

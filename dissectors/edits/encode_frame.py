@@ -40,12 +40,12 @@ def encode_request(
     """
     layouts = _layouts(api, version)
     header = {
-        "request_api_key": _api(api).key,
+        "request_api_key": _find_api(api).key,
         "request_api_version": version,
         "correlation_id": correlation_id,
         "client_id": client_id,
     }
-    return _frame(layouts.request_header, layouts.request, header, body, edit)
+    return _encode_frame(layouts.request_header, layouts.request, header, body, edit)
 
 
 def encode_response(
@@ -58,10 +58,10 @@ def encode_response(
 ) -> bytes:
     """Encode a response frame, length prefix included. Arguments and errors are those of `encode_request`."""
     layouts = _layouts(api, version)
-    return _frame(layouts.response_header, layouts.response, {"correlation_id": correlation_id}, body, edit)
+    return _encode_frame(layouts.response_header, layouts.response, {"correlation_id": correlation_id}, body, edit)
 
 
-def _frame(
+def _encode_frame(
     header_layout: Layout,
     body_layout: Layout,
     header: Mapping[str, Any],
@@ -74,14 +74,14 @@ def _frame(
 
 
 def _layouts(api: str, version: int) -> ApiLayouts:
-    known = _api(api)
+    known = _find_api(api)
     layouts = api_layouts(known.key, version)
     if layouts is None:
         raise ValueError(f"{known.name} has no version {version}: use {known.min_version} to {known.max_version}")
     return layouts
 
 
-def _api(name: str) -> schemas.Api:
+def _find_api(name: str) -> schemas.Api:
     api = schemas.api_by_name(name)
     if api is None:
         raise ValueError(f"unknown API {name!r}: dissectors.schemas.apis() lists them")

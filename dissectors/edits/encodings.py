@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dissectors.edits.targets import Everywhere
+from dissectors.edits.targets import RecursiveChange
 from dissectors.wire.edit import EditError
 from dissectors.wire.layout import Field, Layout
 
-FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
+FIXED_LENGTHS = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 
 def in_encoding_of(field: Field, struct: Layout) -> Field:
     """A field of another version as a writer of a struct writes it: with that struct's lengths and tag buffers."""
-    return encodings("compact" if struct.flexible else "fixed").field(field)
+    return encoding_change("compact" if struct.flexible else "fixed").field(field)
 
 
-def encodings(written: str) -> Everywhere:
+def encoding_change(written: str) -> RecursiveChange:
     """The change of everything to the other encoding."""
 
     def change_struct(struct: Layout) -> Layout:
         return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
 
-    return Everywhere(("flexibility", written), lambda one: _both(one, written), change_struct)
+    return RecursiveChange(("flexibility", written), lambda one: _with_both_encodings(one, written), change_struct)
 
 
-def _both(field: Field, written: str) -> Field:
-    return encoded(encoded(field, written, elements=True), written)
+def _with_both_encodings(field: Field, written: str) -> Field:
+    return with_encoding(with_encoding(field, written, elements=True), written)
 
 
-def encoded(old_field: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
+def with_encoding(old_field: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
     """The field with the other length encoding; unchanged if it has no length."""
     field = old_field
     if elements:
@@ -48,4 +48,4 @@ def _length(type_: str, written: str) -> str:
         return "uvarint"
     if written == "int8":
         return "uvarint-1"  # the same byte, up to 127
-    return FIXED.get(type_, "int32") if written == "fixed" else written
+    return FIXED_LENGTHS.get(type_, "int32") if written == "fixed" else written

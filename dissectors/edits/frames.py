@@ -11,13 +11,13 @@ from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
 
 
-def _whole(field: str, body_version: int, header: int | None) -> str:
+def _body_version_sentence(field: str, body_version: int, header: int | None) -> str:
     del field
     subject = "the whole body has" if header is None else "header and body have"
     return f"{subject} the layout of version {body_version}"
 
 
-@kind("body_version", "body_version", "header", sentence=_whole)
+@kind("body_version", "body_version", "header", sentence=_body_version_sentence)
 def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
     """Write the body of another version; `header` is the header version on the wire, None for the right one."""
     del field
@@ -25,11 +25,11 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
         changed_layout = change_body(layout, lambda body: layout_of(body.name, body_version))
     except KeyError as error:
         raise EditError(str(error.args[0])) from None
-    return changed_layout if header is None else header_version(changed_layout, "header", header)
+    return changed_layout if header is None else write_header_version(changed_layout, "header", header)
 
 
 @kind("body_of_api", "api", "body_version", sentence="the body is that of {api} v{body_version}")
-def body_of_api(layout: Layout, field: str, api: str, body_version: int) -> Layout:
+def write_body_of_api(layout: Layout, field: str, api: str, body_version: int) -> Layout:
     """Write the body of another API: of its request in a request, of its response in a response."""
     del field
 
@@ -46,14 +46,14 @@ def body_of_api(layout: Layout, field: str, api: str, body_version: int) -> Layo
 
 
 @kind("generic_error_body", sentence="the body is only an error code")
-def generic_error_body(layout: Layout, field: str) -> Layout:
+def write_generic_error_body(layout: Layout, field: str) -> Layout:
     """Write only an error code as the body."""
     del field
     return change_body(layout, lambda body: Layout(body.name, (Field("error_code", "int16", default=0),)))
 
 
 @kind("header_version", "written", sentence="the header has the layout of version {written}")
-def header_version(layout: Layout, field: str, written: int) -> Layout:
+def write_header_version(layout: Layout, field: str, written: int) -> Layout:
     """Write the header of another version."""
     del field
 
@@ -67,21 +67,21 @@ def header_version(layout: Layout, field: str, written: int) -> Layout:
 
 
 #: Kinds of edits that explain nearly any bytes.
-LOOSE = ("truncated", "trailing_bytes")
+LOOSE_KINDS = ("truncated", "trailing_bytes")
 
 
-def _with_size(data: bytes, prefix: str) -> bytes:
+def _set_duplicated_size(data: bytes, prefix: str) -> bytes:
     """Set the duplicated size to the number of bytes after it."""
     return (len(data) - 4).to_bytes(4, "big") + data[4:] if prefix == "size" else data
 
 
-def _twice(field: str, prefix: str) -> str:
+def _duplicated_prefix_sentence(field: str, prefix: str) -> str:
     del field
     return f"the {prefix.replace('_', ' ')} is written twice"
 
 
-@kind("duplicated_prefix", "prefix", sentence=_twice, data=_with_size)
-def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
+@kind("duplicated_prefix", "prefix", sentence=_duplicated_prefix_sentence, data=_set_duplicated_size)
+def duplicate_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     """Write the ``size`` or ``correlation_id`` of a response twice."""
     del field
     if not is_frame(layout):
@@ -100,10 +100,10 @@ def duplicated_prefix(layout: Layout, field: str, prefix: str) -> Layout:
 @kind(
     "truncated", "bytes", sentence="the end is cut off ({bytes} or more bytes)", data=lambda data, bytes: data[:-bytes]
 )
-def truncated(layout: Layout, field: str, bytes: int) -> Layout:
+def truncate(layout: Layout, field: str, bytes: int) -> Layout:
     """End the frame before the end of its body."""
     del field
-    _some(bytes)
+    _check_byte_count(bytes)
     return layout
 
 
@@ -113,13 +113,13 @@ def truncated(layout: Layout, field: str, bytes: int) -> Layout:
     sentence="bytes follow the last field ({bytes})",
     data=lambda data, bytes: data + b"\x00" * bytes,
 )
-def trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
+def append_trailing_bytes(layout: Layout, field: str, bytes: int) -> Layout:
     """Append bytes after the body."""
     del field
-    _some(bytes)
+    _check_byte_count(bytes)
     return layout
 
 
-def _some(bytes: int) -> None:
+def _check_byte_count(bytes: int) -> None:
     if not 0 < bytes < 1 << 31:
         raise EditError(f"a frame cannot have {bytes} missing or extra bytes")

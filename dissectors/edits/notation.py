@@ -91,12 +91,12 @@ def edit_for(kind: str, parameters: Sequence[str]) -> EditMaker:
         raise EditError(f"PLACE of {kind} is first, last or an index, not {place!r}")
 
     def make_edit(body: Layout) -> Edit:
-        return Edit.of(kind, _field(kind, field), **_details(kind, field, values, body))
+        return Edit.of(kind, _target_field(kind, field), **_details(kind, field, values, body))
 
     return make_edit
 
 
-def _field(kind: str, field: str) -> str:
+def _target_field(kind: str, field: str) -> str:
     return "header.correlation_id" if kind == "duplicated_prefix" else field
 
 
@@ -109,7 +109,7 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
             case "where" if kind == "field_missing":
                 details[name] = _index(body, field)
             case "where" | "place" | "to":
-                details[name] = _place(body, field, values["PLACE"], is_move=kind == "field_moved")
+                details[name] = _resolve_index(body, field, values["PLACE"], is_move=kind == "field_moved")
             case "from_version" | "body_version":
                 details[name] = int(values["VERSION"])
             case "delta" if "DELTA" not in values:
@@ -147,7 +147,7 @@ def _index(body: Layout, field: str) -> int:
     raise EditError(f"{body.name} has no {field}")
 
 
-def _place(body: Layout, field: str, place: str, *, is_move: bool) -> int:
+def _resolve_index(body: Layout, field: str, place: str, *, is_move: bool) -> int:
     index = _PLACES[place] if place in _PLACES else int(place)
     count = len(_struct(body, field)[0].fields)
     return (count - 1 if is_move else count) if index < 0 else index

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from dissectors import records
-from dissectors.edits.targets import change_field, frame_layout, parts
+from dissectors.edits.targets import change_field, frame_layout, path_parts
 from dissectors.edits.write import write
 from dissectors.embedded.coordinators import COMPONENTS, record_names
-from dissectors.embedded.payload_formats import PAYLOADS, as_stated, at_version, is_payload, is_record
+from dissectors.embedded.payload_formats import PAYLOADS, layouts_as_stated, layouts_at_version, is_payload, is_record
 from dissectors.records.formats import entries
-from dissectors.records.layout_departures import write_departed
+from dissectors.records.layout_departures import write_departing_batch
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
@@ -22,14 +22,14 @@ from dissectors.wire.layout import Field, Layout, versions
 _FORMAT_2 = 2
 
 
-def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str, Any]:
+def _rewrite_records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str, Any]:
     """Rewrite the batches of format 2; leave other bytes, and batches that do not decode, unchanged."""
 
     def rewrite_batch(data: bytes, magic: int | None) -> bytes:
         if magic != _FORMAT_2:
             return data
         [read] = records.decode(data)
-        return data if "error" in read else write_departed(read, written)
+        return data if "error" in read else write_departing_batch(read, written)
 
     def change(data: bytes) -> bytes:
         return b"".join(
@@ -37,27 +37,27 @@ def _records(values: Mapping[str, Any], field: str, written: str) -> Mapping[str
             for batch_entry in entries(data, 0, len(data))
         )
 
-    return _with_changed(values, parts(field), change)
+    return _change_values(values, path_parts(field), change)
 
 
 def _records_sentence(field: str, written: str) -> str:
     return f"in {field} {ENCODINGS[written].sentence if written in ENCODINGS else f'records are written as {written}'}"
 
 
-@kind("record_encoding", "written", sentence=_records_sentence, values=_records)
-def record_encoding(layout: Layout, field: str, written: str) -> Layout:
+@kind("record_encoding", "written", sentence=_records_sentence, values=_rewrite_records)
+def change_record_encoding(layout: Layout, field: str, written: str) -> Layout:
     """Write records of format 2 in one of `layout_variants.ENCODINGS`; length and CRC of the batches are right."""
     if written not in ENCODINGS:
         raise EditError(f"unknown record encoding {written}; use one of {', '.join(ENCODINGS)}")
-    return _checked(layout, field, "records")
+    return _check_field(layout, field, "records")
 
 
-def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) -> Mapping[str, Any]:
+def _rewrite_payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) -> Mapping[str, Any]:
     """Rewrite the payload; leave bytes that do not decode as it unchanged."""
 
     def change(data: bytes) -> bytes:
         try:
-            header, body, _ = as_stated(payload, data)
+            header, body, _ = layouts_as_stated(payload, data)
         except DecodeError:
             return data
         head = decode(header, data)
@@ -68,11 +68,11 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
         return write(edit, frame_layout(header, body), values)[4:] + data[read.end :]
 
     if not is_record(payload):
-        return _with_changed(values, parts(field), change)
-    return _with_changed(values, parts(field), lambda data: _in_records(data, payload, change))
+        return _change_values(values, path_parts(field), change)
+    return _change_values(values, path_parts(field), lambda data: _change_records(data, payload, change))
 
 
-def _in_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> bytes:
+def _change_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> bytes:
     """Change the keys or values of a coordinator's records that are this payload."""
     batches = records.decode(data)
     for record in (record for batch in batches for record in batch.get("records", ())):
@@ -89,9 +89,9 @@ def _in_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> 
     "payload",
     "edit",
     sentence="in the {payload} inside {field} {edit}",
-    values=_payload,
+    values=_rewrite_payload,
 )
-def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
+def change_embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
     """Write a payload with a version, e.g. ConsumerProtocolSubscription, or coordinators' records under another edit.
 
     For that edit, the payload is a frame: the version before it, if any, is ``header.version``.
@@ -99,39 +99,39 @@ def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Lay
     del edit  # whether it applies depends on the payload's version
     if not is_payload(payload):
         raise EditError(f"unknown payload {payload}; use one of {', '.join(PAYLOADS)}, or a coordinator's record")
-    return _checked(layout, field, "records" if is_record(payload) else "bytes")
+    return _check_field(layout, field, "records" if is_record(payload) else "bytes")
 
 
-def _inline(values: Mapping[str, Any], field: str, payload: str, payload_version: int) -> Mapping[str, Any]:
+def _inline_payload(values: Mapping[str, Any], field: str, payload: str, payload_version: int) -> Mapping[str, Any]:
     """The payload as a struct instead of bytes."""
     del payload_version
 
     def change(data: bytes) -> Any:
         try:
-            header, body, _ = as_stated(payload, data)
+            header, body, _ = layouts_as_stated(payload, data)
         except DecodeError as error:
             raise EncodeError(f"{field} is not a {payload}: {error.message}") from None
         head = decode(header, data)
         return head.values | decode(body, data, head.end).values
 
-    return _with_changed(values, parts(field), change)
+    return _change_values(values, path_parts(field), change)
 
 
-@kind("length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline)
-def length_missing(layout: Layout, field: str, payload: str, payload_version: int) -> Layout:
+@kind("length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline_payload)
+def omit_length(layout: Layout, field: str, payload: str, payload_version: int) -> Layout:
     """Write the payload in a bytes field without the length before it."""
     if payload not in PAYLOADS or payload_version not in versions(payload):
         raise EditError(f"unknown payload {payload} v{payload_version}; use one of {', '.join(PAYLOADS)}")
-    header, body, _ = at_version(payload, payload_version)
+    header, body, _ = layouts_at_version(payload, payload_version)
     inlined = replace(body, fields=(*header.fields, *body.fields))
 
     def change(layout_field: Field) -> Field:
         return Field(layout_field.name, "struct", struct=inlined, default={})
 
-    return change_field(_checked(layout, field, "bytes"), parts(field), change)
+    return change_field(_check_field(layout, field, "bytes"), path_parts(field), change)
 
 
-def _checked(layout: Layout, field: str, type_: str) -> Layout:
+def _check_field(layout: Layout, field: str, type_: str) -> Layout:
     """The unchanged layout, after checking the field: these edits change values, not the layout."""
 
     def check(layout_field: Field) -> Field:
@@ -139,10 +139,10 @@ def _checked(layout: Layout, field: str, type_: str) -> Layout:
             raise EditError(f"{field} is not of type {type_}")
         return layout_field
 
-    return change_field(layout, parts(field), check)
+    return change_field(layout, path_parts(field), check)
 
 
-def _with_changed(
+def _change_values(
     values: Mapping[str, Any], path: tuple[str, ...], change: Callable[[bytes], bytes]
 ) -> Mapping[str, Any]:
     """The values with every occurrence of one field changed."""
@@ -153,7 +153,7 @@ def _with_changed(
         value = b"".join(value) if isinstance(value, list) else value  # records may be a list of byte strings
         changed = change(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
     elif isinstance(value, Mapping):
-        changed = _with_changed(value, tuple(inner_path), change)
+        changed = _change_values(value, tuple(inner_path), change)
     elif isinstance(value, list | tuple):
-        changed = [_with_changed(element, tuple(inner_path), change) for element in value]
+        changed = [_change_values(element, tuple(inner_path), change) for element in value]
     return {**values, name: changed}

@@ -12,7 +12,7 @@ from dissectors.wire.edit import EditError
 from dissectors.wire.layout import Field, Layout, cached_on_owner, layout_of_element
 
 #: A single element of an array: ``topics[2]``.
-_SINGLE = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
+_match_element = re.compile(r"(\w+)\[(\d{1,6})\]").fullmatch
 
 ChangeStruct = Callable[[Layout], Layout]
 ChangeField = Callable[[Field], Field]
@@ -30,7 +30,7 @@ def is_frame(layout: Layout) -> bool:
     return len(layout.fields) == 2 and layout.fields[0].name == "header" and layout.fields[1].name == "body"
 
 
-def parts(path: str) -> tuple[str, ...]:
+def path_parts(path: str) -> tuple[str, ...]:
     """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``.
 
     The index of a single element stays: ``topics[2].name`` -> ``("topics[2]", "name")``.
@@ -38,18 +38,18 @@ def parts(path: str) -> tuple[str, ...]:
     return tuple(part.removesuffix("[]") for part in path.split(".")) if path not in ("", "*") else ()
 
 
-def plain(part: str) -> str:
+def field_name_of(part: str) -> str:
     """The field name in a part of a path: ``topics`` for ``topics[2]``."""
     return part.partition("[")[0]
 
 
 def struct_of(struct: Layout, part: str) -> Layout | None:
     """The struct in the field that a part of a path names; None for other fields."""
-    name = plain(part)
+    name = field_name_of(part)
     return next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == name), None)
 
 
-def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+def split_field_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The path of the struct that contains a field, and the field's name.
 
     Raises:
@@ -62,7 +62,7 @@ def parent(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 def change_body(layout: Layout, change: ChangeStruct) -> Layout:
     """Change the body, given alone or in its frame."""
-    return _below(layout, "body", change) if is_frame(layout) else change(layout)
+    return _change_inner_struct(layout, "body", change) if is_frame(layout) else change(layout)
 
 
 def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
@@ -74,8 +74,8 @@ def change_struct(layout: Layout, path: tuple[str, ...], change: ChangeStruct) -
     if path[:1] == ("header",):
         if not is_frame(layout):
             raise EditError("a body without a frame has no header")
-        return _below(layout, "header", lambda header: _change(header, path[1:], change))
-    return change_body(layout, lambda body: _change(body, path, change))
+        return _change_inner_struct(layout, "header", lambda header: _change_nested(header, path[1:], change))
+    return change_body(layout, lambda body: _change_nested(body, path, change))
 
 
 def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> Layout:
@@ -84,8 +84,8 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
     Raises:
         EditError: The field does not exist.
     """
-    struct_path, name = parent(path)
-    return change_struct(layout, struct_path, lambda struct: _replaced(struct, name, change))
+    struct_path, name = split_field_path(path)
+    return change_struct(layout, struct_path, lambda struct: _replace_field(struct, name, change))
 
 
 @cached_on_owner
@@ -100,7 +100,7 @@ def _changed_fields(field: Field) -> dict[tuple[str, Any], Field | None]:
     return {}
 
 
-class Everywhere(NamedTuple):
+class RecursiveChange(NamedTuple):
     """A change of every field of a body and its structs, innermost first, and then of those structs.
 
     The results are cached on each field or struct under `key`.
@@ -134,7 +134,7 @@ class Everywhere(NamedTuple):
         return changed[self.key] or field
 
 
-def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
+def check_not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
     """Check that an edited struct is not empty, and return it.
 
     Raises:
@@ -145,7 +145,7 @@ def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
     return struct
 
 
-def index_of(struct: Layout, name: str) -> int:
+def field_index(struct: Layout, name: str) -> int:
     """The index of a field in its struct.
 
     Raises:
@@ -157,14 +157,14 @@ def index_of(struct: Layout, name: str) -> int:
     raise EditError(f"{struct.name} has no field {name}")
 
 
-def _change(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
+def _change_nested(struct: Layout, path: tuple[str, ...], change: ChangeStruct) -> Layout:
     if not path:
         return change(struct)
-    return _below(struct, path[0], lambda inner: _change(inner, path[1:], change))
+    return _change_inner_struct(struct, path[0], lambda inner: _change_nested(inner, path[1:], change))
 
 
-def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
-    indexed = _SINGLE(name)
+def _change_inner_struct(struct: Layout, name: str, change: ChangeStruct) -> Layout:
+    indexed = _match_element(name)
 
     def change_inner(field: Field) -> Field:
         if field.struct is None:
@@ -176,10 +176,10 @@ def _below(struct: Layout, name: str, change: ChangeStruct) -> Layout:
         index = int(indexed[2])
         return replace(field, exception=(index, change(layout_of_element(field, index))))
 
-    return _replaced(struct, indexed[1] if indexed else name, change_inner)
+    return _replace_field(struct, indexed[1] if indexed else name, change_inner)
 
 
-def _replaced(struct: Layout, name: str, change: ChangeField) -> Layout:
+def _replace_field(struct: Layout, name: str, change: ChangeField) -> Layout:
     for group in ("fields", "tagged"):
         fields: tuple[Field, ...] = getattr(struct, group)
         for index, field in enumerate(fields):

@@ -13,19 +13,19 @@ Secrets become text, ``(redacted, 32 bytes)``, and so does record data that may 
 from __future__ import annotations
 
 from dissectors.embedded import assignors, control, coordinators, group, metadata  # noqa: F401  # registers the readers
-from dissectors.embedded.locations import TopicName, embedded_locations, no_name, topics
+from dissectors.embedded.locations import TopicName, embedded_locations, no_topic_name, record_topics
 from dissectors.embedded.registry import Row
 from dissectors.embedded.tree import Expander
-from dissectors.embedded.values import expanded
+from dissectors.embedded.values import expand_struct
 from dissectors.messages import secret_fields
 from dissectors.messages.message import Message, walk_message
 from dissectors.records.allowance import Allowance
 from dissectors.wire.node import Node
 
-__all__ = ["expand", "expand_nodes", "expanded_body", "holds_secret_topic", "presentable", "secret_record_spans"]
+__all__ = ["expand", "expand_nodes", "expanded_body", "holds_secret_topic", "presentable_body", "secret_record_spans"]
 
 
-def expand(message: Message, topic_name: TopicName = no_name, allowance: Allowance | None = None) -> Row:
+def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None) -> Row:
     """The body with record data and payloads decoded in place; the same object if the message cannot contain any.
 
     Args:
@@ -41,7 +41,7 @@ def expand(message: Message, topic_name: TopicName = no_name, allowance: Allowan
     return _expand(message, message.body, topic_name, allowance)
 
 
-def presentable(message: Message, topic_name: TopicName = no_name, allowance: Allowance | None = None) -> Row:
+def presentable_body(message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None) -> Row:
     """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
     return _expand(message, secret_fields.redacted(message), topic_name, allowance)
 
@@ -49,10 +49,10 @@ def presentable(message: Message, topic_name: TopicName = no_name, allowance: Al
 def _expand(message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None) -> Row:
     if message.layout is None:
         return body
-    return expanded(body, embedded_locations(message.layout), (), topic_name, allowance)
+    return expand_struct(body, embedded_locations(message.layout), (), topic_name, allowance)
 
 
-def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_name) -> list[tuple[int, int]]:
+def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_topic_name) -> list[tuple[int, int]]:
     """Add nodes for record data and payloads to the node ``body`` of `walk_message`, below their fields.
 
     The node of a payload keeps its value and gets the payload's type as its meaning; if decoding fails, it gets the
@@ -72,12 +72,12 @@ def expanded_body(message: Message) -> Node:
 
     It is empty if the body was not decoded.
     """
-    body = _body(message)
+    body = _body_node(message)
     expand_nodes(message, body)
     return body
 
 
-def _body(message: Message) -> Node:
+def _body_node(message: Message) -> Node:
     nodes = walk_message(message).nodes
     return next((node for node in nodes if node.name == "body"), Node("body", message.body_start, message.body_start))
 
@@ -86,7 +86,7 @@ def holds_secret_topic(message: Message) -> bool:
     """Whether the message has record data of a topic with secrets in its records."""
     if message.layout is None or not (locations := embedded_locations(message.layout)):
         return False
-    return not secret_fields.SECRET_TOPICS.isdisjoint(topics(message.body, locations))
+    return not secret_fields.SECRET_TOPICS.isdisjoint(record_topics(message.body, locations))
 
 
 def secret_record_spans(message: Message) -> list[tuple[int, int]]:
@@ -96,7 +96,7 @@ def secret_record_spans(message: Message) -> list[tuple[int, int]]:
     """
     if not holds_secret_topic(message):
         return []
-    body = _body(message)
+    body = _body_node(message)
     spans = expand_nodes(message, body)
     if message.error or message.trailing:
         spans.append((message.end, len(message.frame)))

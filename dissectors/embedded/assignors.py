@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded import streams
-from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, exact, hand_made
+from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, find_exact_layout, payload_of_layout
 from dissectors.wire.layout import Field, Layout
 
 _GENERATION = Field("generation", "int32")
@@ -20,7 +20,7 @@ _PREVIOUS = Field(
 
 #: Java's cooperative assignor writes only the generation; librdkafka's writes the same as its sticky one.
 _STICKY = tuple(
-    hand_made(Layout("StickyAssignorUserData", fields))
+    payload_of_layout(Layout("StickyAssignorUserData", fields))
     for fields in ((_GENERATION,), (_PREVIOUS, _GENERATION), (_PREVIOUS,))
 )
 
@@ -34,7 +34,7 @@ def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
     assignor = _assignor(rows)
     if assignor == "stream":
         return streams.subscription(data)
-    return exact(data, _STICKY) if assignor in ("sticky", "cooperative-sticky") else None
+    return find_exact_layout(data, _STICKY) if assignor in ("sticky", "cooperative-sticky") else None
 
 
 @embedded("ConsumerProtocolAssignment", "data.user_data")
@@ -44,7 +44,7 @@ def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
     if assignor == "stream":
         return streams.assignment(data)
     layout = streams.assignment_of(data) if assignor is None else None
-    return exact(data, (layout,)) if layout else None
+    return find_exact_layout(data, (layout,)) if layout else None
 
 
 def user_data_names(reader: Reader | None, rows: Rows) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.embedded.registry import VERSION, Rows, embedded, hand_made, int16
+from dissectors.embedded.registry import VERSION, Rows, embedded, payload_of_layout, read_int16
 from dissectors.wire.layout import Field, Layout, cached_on_owner, define
 
 _CONNECTOR = (
@@ -11,7 +11,7 @@ _CONNECTOR = (
 )
 _URL_AND_OFFSET = (Field("url", "string", length="int16"), Field("config_offset", "int64"))
 _ALLOCATION = Field("allocation", "bytes", nullable=True, length="int32")
-_GIVEN = (
+_ASSIGNMENT_HEADER = (
     Field("error", "int16"),
     Field("leader", "string", length="int16"),
     Field("leader_url", "string", length="int16"),
@@ -26,11 +26,11 @@ def _connectors(name: str, *, nullable: bool) -> Field:
 
 _EAGER_STATE = Layout("ConnectWorkerState", _URL_AND_OFFSET)
 _STATE = Layout("ConnectWorkerState", (*_URL_AND_OFFSET, _ALLOCATION))
-_EAGER_ASSIGNMENT = Layout("ConnectAssignment", (*_GIVEN, _connectors("assignment", nullable=False)))
+_EAGER_ASSIGNMENT = Layout("ConnectAssignment", (*_ASSIGNMENT_HEADER, _connectors("assignment", nullable=False)))
 _ASSIGNMENT = Layout(
     "ConnectAssignment",
     (
-        *_GIVEN,
+        *_ASSIGNMENT_HEADER,
         _connectors("assignment", nullable=True),
         _connectors("revoked", nullable=True),
         Field("delay", "int32", default=0),
@@ -41,8 +41,8 @@ define("ConnectAssignment", {0: _EAGER_ASSIGNMENT, 1: _ASSIGNMENT, 2: _ASSIGNMEN
 
 
 @cached_on_owner
-def _payload(message: Layout) -> Layout:
-    return hand_made(message, VERSION)
+def _payload_layout(message: Layout) -> Layout:
+    return payload_of_layout(message, VERSION)
 
 
 def worker_state(data: bytes) -> Layout:
@@ -50,12 +50,12 @@ def worker_state(data: bytes) -> Layout:
 
     Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
     """
-    return _payload(_STATE if int16(data) > 0 else _EAGER_STATE)
+    return _payload_layout(_STATE if read_int16(data) > 0 else _EAGER_STATE)
 
 
 def assignment(data: bytes) -> Layout:
     """The connectors and tasks assigned to a worker; from version 1 on also those revoked."""
-    return _payload(_ASSIGNMENT if int16(data) > 0 else _EAGER_ASSIGNMENT)
+    return _payload_layout(_ASSIGNMENT if read_int16(data) > 0 else _EAGER_ASSIGNMENT)
 
 
 @embedded("ConnectWorkerState", "data.allocation")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.embedded.registry import VERSION, lenient
+from dissectors.embedded.registry import VERSION, payload_at_stated_version
 from dissectors.wire.layout import Layout
 
 
@@ -11,9 +11,9 @@ def subscription(data: bytes) -> Layout:
 
     Source: Kafka's ConsumerProtocol; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
     """
-    return lenient("ConsumerProtocolSubscription", data, VERSION)
+    return payload_at_stated_version("ConsumerProtocolSubscription", data, VERSION)
 
 
 def assignment(data: bytes) -> Layout:
     """ConsumerProtocolAssignment after its version."""
-    return lenient("ConsumerProtocolAssignment", data, VERSION)
+    return payload_at_stated_version("ConsumerProtocolAssignment", data, VERSION)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.embedded.registry import CONTROL, VERSION, Rows, embedded, lenient
+from dissectors.embedded.registry import CONTROL, VERSION, Rows, embedded, payload_at_stated_version
 from dissectors.wire.layout import Layout
 
 #: By record type; the first field of these messages is their version.
@@ -18,7 +18,7 @@ _QUORUM = {
 @embedded(CONTROL, "key")
 def key(data: bytes, _: Rows) -> Layout | None:
     """The version of the schema, then the type."""
-    return lenient("ControlRecordTypeSchema", data, VERSION)
+    return payload_at_stated_version("ControlRecordTypeSchema", data, VERSION)
 
 
 @embedded(CONTROL, "value")
@@ -29,5 +29,5 @@ def value(data: bytes, rows: Rows) -> Layout | None:
     """
     kind = rows[-1]["control"]["type"]
     if kind in ("ABORT", "COMMIT"):
-        return lenient("EndTxnMarker", data, VERSION)
-    return lenient(_QUORUM[kind], data) if kind in _QUORUM else None
+        return payload_at_stated_version("EndTxnMarker", data, VERSION)
+    return payload_at_stated_version(_QUORUM[kind], data) if kind in _QUORUM else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors import schemas
-from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, int16, payload
+from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, read_int16, payload_layout
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 
@@ -21,34 +21,34 @@ def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
     component = COMPONENTS.get(topic)
     if component is None or len(key) < 2:
         return None
-    return schemas.coordinator_record(component, int16(key))
+    return schemas.coordinator_record(component, read_int16(key))
 
 
-def _key(component: str) -> Reader:
+def _key_reader(component: str) -> Reader:
     def key_layout(data: bytes, _: Rows) -> Layout | None:
         """The record type, then the key.
 
         Source: Kafka's CoordinatorRecordSerde.
         """
-        record_type = int16(data)
+        record_type = read_int16(data)
         names = schemas.coordinator_record(component, record_type)
         if names is None:
             raise DecodeError(f"{component} has no record type {record_type}", offset=0)
-        return payload(names[0], 0, _RECORD_TYPE)
+        return payload_layout(names[0], 0, _RECORD_TYPE)
 
     return key_layout
 
 
-def _value(component: str) -> Reader:
+def _value_reader(component: str) -> Reader:
     def value_layout(data: bytes, rows: Rows) -> Layout | None:
         """The version, then the value for the record type of the key; None without such a key."""
         key = rows[-1]["key"]
-        names = schemas.coordinator_record(component, int16(key)) if key and len(key) > 1 else None
-        return payload(names[1], int16(data), VERSION) if names else None
+        names = schemas.coordinator_record(component, read_int16(key)) if key and len(key) > 1 else None
+        return payload_layout(names[1], read_int16(data), VERSION) if names else None
 
     return value_layout
 
 
 for _topic, _component in COMPONENTS.items():
-    embedded(_topic, "key")(_key(_component))
-    embedded(_topic, "value")(_value(_component))
+    embedded(_topic, "key")(_key_reader(_component))
+    embedded(_topic, "value")(_value_reader(_component))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dissectors.embedded import connect, consumer
-from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, exact
+from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, find_exact_layout
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout
 
-ByType = Mapping[str, Callable[[bytes], Layout]]
+LayoutByType = Mapping[str, Callable[[bytes], Layout]]
 
-_METADATA: ByType = {"consumer": consumer.subscription, "connect": connect.worker_state}
-_ASSIGNMENT: ByType = {"consumer": consumer.assignment, "connect": connect.assignment}
+_METADATA: LayoutByType = {"consumer": consumer.subscription, "connect": connect.worker_state}
+_ASSIGNMENT: LayoutByType = {"consumer": consumer.assignment, "connect": connect.assignment}
 _METADATA_NAMES = {"consumer": "ConsumerProtocolSubscription", "connect": "ConnectWorkerState"}
 _ASSIGNMENT_NAMES = {"consumer": "ConsumerProtocolAssignment", "connect": "ConnectAssignment"}
 
@@ -23,7 +23,7 @@ _ASSIGNMENT_NAMES = {"consumer": "ConsumerProtocolAssignment", "connect": "Conne
 @embedded("GroupMetadataValue", "data.members.subscription")
 def metadata(data: bytes, rows: Rows) -> Layout | None:
     """The metadata of a member in JoinGroup."""
-    return _choose(data, rows, _METADATA)
+    return _choose_layout(data, rows, _METADATA)
 
 
 @embedded("SyncGroupRequest", "assignments.assignment")
@@ -32,11 +32,11 @@ def metadata(data: bytes, rows: Rows) -> Layout | None:
 @embedded("GroupMetadataValue", "data.members.assignment")
 def assignment(data: bytes, rows: Rows) -> Layout | None:
     """The assignment of a member in SyncGroup."""
-    return _choose(data, rows, _ASSIGNMENT)
+    return _choose_layout(data, rows, _ASSIGNMENT)
 
 
 @embedded("ConsumerGroupMemberMetadataValue", "data.classic_member_metadata.supported_protocols.metadata")
-def classic_member(data: bytes, _: Rows) -> Layout | None:
+def classic_member_metadata(data: bytes, _: Rows) -> Layout | None:
     """The metadata of a member that uses the classic protocol in a consumer group (KIP-848)."""
     return consumer.subscription(data) if data else None
 
@@ -48,7 +48,7 @@ def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str
         reader: The field's reader.
         protocol_type: The group's protocol type; None if unknown.
     """
-    if reader is classic_member:
+    if reader is classic_member_metadata:
         return (_METADATA_NAMES["consumer"],)
     if reader is connect.allocation:
         return (_ASSIGNMENT_NAMES["connect"],)
@@ -58,19 +58,19 @@ def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str
     return (names[protocol_type],) if protocol_type in names else ()
 
 
-def _choose(data: bytes, rows: Rows, by_type: ByType) -> Layout | None:
+def _choose_layout(data: bytes, rows: Rows, by_type: LayoutByType) -> Layout | None:
     if not data:
         return None
     protocol_type = enclosing_text(rows, "protocol_type")
     if protocol_type is None:
         # SyncGroup before v5 and JoinGroup responses before v7 lack the protocol type: use the layout that decodes
         # completely.
-        return exact(data, _possible(data, by_type))
+        return find_exact_layout(data, _possible_layouts(data, by_type))
     get_layout = by_type.get(protocol_type)
     return get_layout(data) if get_layout else None
 
 
-def _possible(data: bytes, by_type: ByType) -> Iterator[Layout]:
+def _possible_layouts(data: bytes, by_type: LayoutByType) -> Iterator[Layout]:
     for get_layout in by_type.values():
         try:
             yield get_layout(data)

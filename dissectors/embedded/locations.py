@@ -26,15 +26,15 @@ class EmbeddedLocation:
 @cached_on_owner
 def embedded_locations(layout: Layout) -> tuple[EmbeddedLocation, ...]:
     """The fields of a message or payload with embedded data; empty for most."""
-    return _find(layout, layout.name, "")
+    return _find_locations(layout, layout.name, "")
 
 
-def _find(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ...]:
+def _find_locations(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLocation, ...]:
     locations: dict[str, EmbeddedLocation] = {}  # a diagnosed layout may have a field twice
     for field in (*layout.fields, *layout.tagged):
         path = prefix + field.name
         if field.struct is not None:
-            if nested := _find(field.struct, owner, f"{path}."):
+            if nested := _find_locations(field.struct, owner, f"{path}."):
                 locations[field.name] = EmbeddedLocation(field.name, below=nested)
         elif field.type == "records":
             locations[field.name] = EmbeddedLocation(field.name)
@@ -51,13 +51,13 @@ def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
     return None
 
 
-def topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
+def record_topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
     """The topics with record data whose names are in the message; for partial bodies, those read."""
-    names = {name} if (name := _topic(row, no_name)) else set()
+    names = {name} if (name := _topic(row, no_topic_name)) else set()
     for location in below:
         elements = row.get(location.name) if location.below else None
         for element in elements if isinstance(elements, list) else ():
-            names |= topics(element, location.below)
+            names |= record_topics(element, location.below)
     return names
 
 
@@ -68,6 +68,6 @@ def _topic(row: Row, topic_name: TopicName) -> str | None:
     return name
 
 
-def no_name(_: str) -> str | None:
+def no_topic_name(_: str) -> str | None:
     """A `TopicName` that knows no topic ids."""
     return None

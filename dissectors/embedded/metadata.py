@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors import schemas
-from dissectors.embedded.registry import Reader, Rows, embedded, payload
+from dissectors.embedded.registry import Reader, Rows, embedded, payload_layout
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 
@@ -14,7 +14,7 @@ _PREFIX = (Field("frame_version", "int8"), Field("api_key", "int8"), Field("vers
 _FRAME_VERSION = 1
 
 
-def _value(component: str) -> Reader:
+def _value_reader(component: str) -> Reader:
     def value_layout(data: bytes, _: Rows) -> Layout | None:
         """Frame version, record type and version, then the record.
 
@@ -28,10 +28,10 @@ def _value(component: str) -> Reader:
         name = schemas.kraft_record(api_key, component)
         if name is None:
             raise DecodeError(f"{component} has no record type {api_key}", offset=1)
-        return payload(name, version, *_PREFIX)
+        return payload_layout(name, version, *_PREFIX)
 
     return value_layout
 
 
 for _topic, _component in _COMPONENTS.items():
-    embedded(_topic, "value")(_value(_component))
+    embedded(_topic, "value")(_value_reader(_component))

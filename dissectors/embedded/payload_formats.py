@@ -11,12 +11,12 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, layout, versions
 
 #: Payloads that begin with an int16 version, which is not part of the message.
-_PREFIXED = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment")
+_VERSION_PREFIXED = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment")
 
 #: Payloads whose first field is an int32 version.
-_WITH_VERSION = ("SubscriptionInfoData", "AssignmentInfo")
+_VERSION_IN_MESSAGE = ("SubscriptionInfoData", "AssignmentInfo")
 
-PAYLOADS = (*_PREFIXED, *_WITH_VERSION)
+PAYLOADS = (*_VERSION_PREFIXED, *_VERSION_IN_MESSAGE)
 
 
 #: Keys and values of coordinators' records. Keys have one version; the int16 before them is the record type.
@@ -28,7 +28,7 @@ _SIDES = ("Request", "Response")
 
 def is_payload(name: str) -> bool:
     """Whether a name is that of a payload here."""
-    return name in PAYLOADS or is_record(name) or _in_envelope(name) is not None
+    return name in PAYLOADS or is_record(name) or _enveloped_layouts(name) is not None
 
 
 def is_record(name: str) -> bool:
@@ -36,7 +36,7 @@ def is_record(name: str) -> bool:
     return name in _KEYS or name in _VALUES
 
 
-def _in_envelope(name: str) -> PayloadLayouts | None:
+def _enveloped_layouts(name: str) -> PayloadLayouts | None:
     """The layouts of a message inside an Envelope, e.g. ``CreateTopicsRequest v5``; None for other names."""
     message, _, version = name.rpartition(" v")
     side = next((side for side in _SIDES if message.endswith(side)), None)
@@ -56,34 +56,34 @@ class PayloadLayouts(NamedTuple):
     version: int
 
 
-def header_of(name: str) -> Layout:
+def header_layout_of(name: str) -> Layout:
     """The header of a payload: its int16 version (of keys, the record type), or nothing if it is in the message."""
-    return _NOTHING if name in _WITH_VERSION else _PREFIX
+    return _EMPTY_HEADER if name in _VERSION_IN_MESSAGE else _VERSION_HEADER
 
 
-_PREFIX = Layout("PayloadHeader", (VERSION,))
-_NOTHING = Layout("PayloadHeader", ())
+_VERSION_HEADER = Layout("PayloadHeader", (VERSION,))
+_EMPTY_HEADER = Layout("PayloadHeader", ())
 
 
-def at_version(name: str, version: int) -> PayloadLayouts:
+def layouts_at_version(name: str, version: int) -> PayloadLayouts:
     """The layouts of a payload at a version that exists."""
-    return PayloadLayouts(header_of(name), layout(name, version), version)
+    return PayloadLayouts(header_layout_of(name), layout(name, version), version)
 
 
-def as_stated(name: str, data: bytes) -> PayloadLayouts:
+def layouts_as_stated(name: str, data: bytes) -> PayloadLayouts:
     """The layouts of a payload at the version in its first bytes; as in Kafka, a later one is read as the latest.
 
     Raises:
         DecodeError: The version is missing or does not exist.
     """
-    if (enveloped := _in_envelope(name)) is not None:
+    if (enveloped := _enveloped_layouts(name)) is not None:
         return enveloped
-    width = 4 if name in _WITH_VERSION else 2
+    width = 4 if name in _VERSION_IN_MESSAGE else 2
     if len(data) < width:
         raise DecodeError(f"a payload of {len(data)} bytes has no room for its version", offset=0)
     if name in _KEYS:
-        return at_version(name, 0)
+        return layouts_at_version(name, 0)
     stated_version, known_versions = int.from_bytes(data[:width], "big", signed=True), versions(name)
-    if stated_version < known_versions[0] or (stated_version > known_versions[-1] and name not in _PREFIXED):
+    if stated_version < known_versions[0] or (stated_version > known_versions[-1] and name not in _VERSION_PREFIXED):
         raise DecodeError(f"{name} has no version {stated_version}", offset=0)
-    return at_version(name, min(stated_version, known_versions[-1]))
+    return layouts_at_version(name, min(stated_version, known_versions[-1]))

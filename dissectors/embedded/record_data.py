@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_topic_name, topic_of
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
 
@@ -32,7 +32,7 @@ def _record_fields(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
             yield location.name
 
 
-def record_data(message: Message, body: Row, topic_name: TopicName = no_name) -> Iterator[RecordField]:
+def record_data(message: Message, body: Row, topic_name: TopicName = no_topic_name) -> Iterator[RecordField]:
     """Each field with record data in a body that `embedded` has expanded."""
     if message.layout is not None:
         yield from _record_data(body, embedded_locations(message.layout), (), "", topic_name)

@@ -9,13 +9,13 @@ from dissectors.messages.message import Message, walk_message
 from dissectors.messages.secret_fields import (
     Condition,
     Row,
-    condition_below,
+    condition_within,
     may_hold_secrets,
     redacted,
     rules,
-    size,
-    unreadable_secret,
-    withheld,
+    value_size,
+    has_unreadable_secret,
+    redaction_text,
 )
 from dissectors.wire.node import Node
 
@@ -39,13 +39,13 @@ class SpanSet:
         return index > 0 and start < self._ends[index - 1]
 
 
-__all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "unreadable_secret"]
+__all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "has_unreadable_secret"]
 
 
 def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
     """Replace the secrets in a tree from `walk_message`, expanded or not; return their spans in the frame."""
     body = next((node for node in nodes if node.name == "body"), None)
-    if unreadable_secret(message):
+    if has_unreadable_secret(message):
         if body is not None:
             body.children = [Node("(redacted)", body.start, len(message.frame))]
         return [(min(message.body_start, len(message.frame)), len(message.frame))]
@@ -69,14 +69,14 @@ def _redact_nodes(
     condition: Condition,
     spans: list[tuple[int, int]],
 ) -> None:
-    condition = condition_below(row, condition)
+    condition = condition_within(row, condition)
     for child in node.children:
         if path and child.name == path[0]:
             for element, values in zip(child.children, row.get(path[0]) or (), strict=False):
                 _redact_nodes(element, values, path[1:], names, condition, spans)
         elif not path and child.name in names and child.value is not None and condition(row):
-            spans.append((child.end - size(child.value), child.end))
-            child.value = withheld(child.value)
+            spans.append((child.end - value_size(child.value), child.end))
+            child.value = redaction_text(child.value)
 
 
 def _withhold(nodes: list[Node], spans: SpanSet) -> None:
@@ -84,7 +84,7 @@ def _withhold(nodes: list[Node], spans: SpanSet) -> None:
     for node in nodes:
         if spans.overlap(node.start, node.end):
             if isinstance(node.value, bytes):
-                node.value = withheld(node.value)
+                node.value = redaction_text(node.value)
             _withhold(node.children, spans)
 
 

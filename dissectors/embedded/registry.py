@@ -49,7 +49,7 @@ def reader_of(owner: str, path: str) -> Reader | None:
 
 
 @functools.cache
-def payload(name: str, version: int, *prefix: Field) -> Layout:
+def payload_layout(name: str, version: int, *prefix: Field) -> Layout:
     """The layout of a payload: the prefix fields, then the message as ``data``.
 
     Raises:
@@ -60,15 +60,15 @@ def payload(name: str, version: int, *prefix: Field) -> Layout:
         message = layout(name, version)
     except KeyError:
         raise DecodeError(f"{name} has no version {version}", offset=0) from None
-    return hand_made(message, *prefix)
+    return payload_of_layout(message, *prefix)
 
 
-def hand_made(message: Layout, *prefix: Field) -> Layout:
+def payload_of_layout(message: Layout, *prefix: Field) -> Layout:
     """As `payload_layout`, for a layout that the schemas do not have."""
     return Layout(message.name, (*prefix, Field("data", "struct", struct=message)))
 
 
-def lenient(name: str, data: bytes, *prefix: Field) -> Layout:
+def payload_at_stated_version(name: str, data: bytes, *prefix: Field) -> Layout:
     """A payload with its version in the first two bytes. As in Kafka, later versions are read as the latest known one.
 
     Raises:
@@ -76,10 +76,10 @@ def lenient(name: str, data: bytes, *prefix: Field) -> Layout:
     """
     highest = VersionRange.parse(schemas.message(name)["versions"]).highest
     assert highest is not None
-    return payload(name, min(int16(data), highest), *prefix)
+    return payload_layout(name, min(read_int16(data), highest), *prefix)
 
 
-def int16(data: bytes) -> int:
+def read_int16(data: bytes) -> int:
     """The int16 at the start of the bytes.
 
     Raises:
@@ -90,7 +90,7 @@ def int16(data: bytes) -> int:
     return int.from_bytes(data[:2], "big", signed=True)
 
 
-def exact(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
+def find_exact_layout(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
     """The first layout in which the bytes decode completely; None if there is none."""
     for candidate in layouts:
         decoded = decode(candidate, data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from dissectors.embedded.registry import hand_made, payload
+from dissectors.embedded.registry import payload_of_layout, payload_layout
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, define
 
@@ -17,7 +17,7 @@ def subscription(data: bytes) -> Layout | None:
 
     Source: Kafka's SubscriptionInfo.
     """
-    return payload("SubscriptionInfoData", _version(data)) if data else None
+    return payload_layout("SubscriptionInfoData", _stated_version(data)) if data else None
 
 
 def assignment(data: bytes) -> Layout | None:
@@ -29,28 +29,28 @@ def assignment(data: bytes) -> Layout | None:
     if not data:
         return None
     if (layout := assignment_of(data)) is None:
-        raise DecodeError(f"AssignmentInfo has no version {_version(data)}", offset=0)
+        raise DecodeError(f"AssignmentInfo has no version {_stated_version(data)}", offset=0)
     return layout
 
 
 def assignment_of(data: bytes) -> Layout | None:
     """The layout of an AssignmentInfo by its version; None if the version does not exist."""
     version = int.from_bytes(data[:4], "big")
-    return _assignment(version) if len(data) >= 4 and 1 <= version <= _LATEST_VERSION else None
+    return _assignment_layout(version) if len(data) >= 4 and 1 <= version <= _LATEST_VERSION else None
 
 
-def _version(data: bytes) -> int:
+def _stated_version(data: bytes) -> int:
     if len(data) < 4:
         raise DecodeError(f"user data of {len(data)} bytes has no room for its version", offset=0)
     return int.from_bytes(data[:4], "big", signed=True)
 
 
 @functools.cache
-def _assignment(version: int) -> Layout:
-    return hand_made(_message(version))
+def _assignment_layout(version: int) -> Layout:
+    return payload_of_layout(_assignment_info(version))
 
 
-def _message(version: int) -> Layout:
+def _assignment_info(version: int) -> Layout:
     """AssignmentInfo, for which Kafka has no definition. Field names follow SubscriptionInfoData.
 
     Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF equals
@@ -63,17 +63,17 @@ def _message(version: int) -> Layout:
     fields = [Field("version", "int32", default=0)]
     if version >= 3:
         fields.append(Field("latest_supported_version", "int32", default=0))
-    fields += [_structs("active_tasks", "TaskId", *task), _structs("standby_tasks", "StandbyTask", *task, _named())]
+    fields += [_struct_array("active_tasks", "TaskId", *task), _struct_array("standby_tasks", "StandbyTask", *task, _partitions_by_name())]
     if version >= 5:
         fields += [
-            _structs(
+            _struct_array(
                 "topics", "IndexedTopic", Field("index", "int32", default=0), Field("topic", "string", length="int16")
             )
         ]
     if version >= 2:
-        fields.append(_hosts("partitions_by_host", _indexed() if version >= 5 else _named()))
+        fields.append(_hosts_field("partitions_by_host", _partitions_by_index() if version >= 5 else _partitions_by_name()))
     if version >= 6:
-        fields.append(_hosts("standby_partitions_by_host", _indexed()))
+        fields.append(_hosts_field("standby_partitions_by_host", _partitions_by_index()))
     if version >= 4:
         fields.append(Field("error_code", "int32", default=0))
     if version >= 7:
@@ -84,22 +84,22 @@ def _message(version: int) -> Layout:
 _PARTITION = Field("partition", "int32", default=0)
 
 
-def _structs(name: str, struct: str, *fields: Field) -> Field:
+def _struct_array(name: str, struct: str, *fields: Field) -> Field:
     return Field(name, "struct", array=True, length="int32", struct=Layout(struct, fields), default=[])
 
 
-def _named() -> Field:
-    return _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
+def _partitions_by_name() -> Field:
+    return _struct_array("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
 
 
-def _indexed() -> Field:
-    return _structs("partitions", "IndexedPartition", Field("topic_index", "int32", default=0), _PARTITION)
+def _partitions_by_index() -> Field:
+    return _struct_array("partitions", "IndexedPartition", Field("topic_index", "int32", default=0), _PARTITION)
 
 
-def _hosts(name: str, partitions: Field) -> Field:
-    return _structs(
+def _hosts_field(name: str, partitions: Field) -> Field:
+    return _struct_array(
         name, "Host", Field("host", "string", length="int16"), Field("port", "int32", default=0), partitions
     )
 
 
-define("AssignmentInfo", {version: _message(version) for version in range(1, _LATEST_VERSION + 1)})
+define("AssignmentInfo", {version: _assignment_info(version) for version in range(1, _LATEST_VERSION + 1)})

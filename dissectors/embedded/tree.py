@@ -9,9 +9,9 @@ from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.embedded.values import is_control_record
-from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, size, withheld
-from dissectors.records.allowance import WALKED, Allowance
-from dissectors.records.control import control
+from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, value_size, redaction_text
+from dissectors.records.allowance import WALKED_RECORD_STEPS, Allowance
+from dissectors.records.control import read_control_key
 from dissectors.records.formats import CONTROL as CONTROL_BIT
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout
@@ -34,7 +34,7 @@ class Expander:
         self.topic_name = topic_name
         self.secrets: list[tuple[int, int]] = []
         self.layouts: dict[int, tuple[Node, Layout]] = {}
-        self._allowance = Allowance(MAX_RECORDS * WALKED, record_cost=WALKED)
+        self._allowance = Allowance(MAX_RECORDS * WALKED_RECORD_STEPS, record_cost=WALKED_RECORD_STEPS)
 
     def struct(
         self,
@@ -61,11 +61,11 @@ class Expander:
                 elif node.value is None:
                     continue
                 elif location.reader:
-                    self._payload(node, location.reader, rows, pinned=pinned, guarded=False)
+                    self._expand_payload(node, location.reader, rows, pinned=pinned, guarded=False)
                 else:
                     self._record_data(node, topic_of(rows, self.topic_name), rows)
 
-    def _payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
+    def _expand_payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
         """Expand a payload. If the bytes do not decode, the node keeps its value and gets the reason as its meaning."""
         data = node.value
         try:
@@ -86,11 +86,11 @@ class Expander:
         if trailing := data[walked.end - start :]:
             node.children.append(Node("rest", walked.end, node.end, trailing))
         if pinned:
-            _pin(node.children, node.start, node.end)
+            _set_spans(node.children, node.start, node.end)
         self.struct(node.children, walked.values, embedded_locations(layout), rows, pinned=pinned)
         if not guarded:
             return
-        node.value = withheld(data)
+        node.value = redaction_text(data)
         secret_names = payload_secrets(layout.name, walked.values["data"])
         for field in (field for part in node.children if part.name == "data" for field in part.children):
             if field.name in secret_names:
@@ -114,13 +114,13 @@ class Expander:
         node.children = walked.nodes
         node.meaning = str(walked.error) if walked.error else node.meaning
         for batch in walked.nodes:
-            self._batch(batch, topic, rows, guarded=guarded)
+            self._expand_batch(batch, topic, rows, guarded=guarded)
         if guarded:
-            node.value = withheld(data)
+            node.value = redaction_text(data)
 
-    def _batch(self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool) -> None:
+    def _expand_batch(self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool) -> None:
         if expand := self.record_expander(batch, topic, rows, guarded=guarded):
-            for record in _records(batch):
+            for record in _record_nodes(batch):
                 expand(record)
         if guarded:
             self._hide_undecoded(batch.children, pinned=_is_compressed(batch))
@@ -137,13 +137,13 @@ class Expander:
         def expand(record: Node) -> None:
             row: Row = {"key": _value(record, "key"), "value": _value(record, "value")}
             if is_control:
-                row["control"] = control(row["key"])
+                row["control"] = read_control_key(row["key"])
                 if not is_control_record(row, readers, rows):
                     return
             for name, reader in readers.items():
                 node = _child(record.children, name)
                 if node is not None and node.value is not None:
-                    self._payload(node, reader, (*rows, row), pinned=pinned, guarded=guarded)
+                    self._expand_payload(node, reader, (*rows, row), pinned=pinned, guarded=guarded)
 
         return expand if readers else None
 
@@ -155,8 +155,8 @@ class Expander:
                 self._hide_undecoded(node.children, pinned=pinned)
 
     def _hide(self, node: Node, *, pinned: bool) -> None:
-        self.secrets.append((node.start if pinned else node.end - size(node.value), node.end))
-        node.value = withheld(node.value)
+        self.secrets.append((node.start if pinned else node.end - value_size(node.value), node.end))
+        node.value = redaction_text(node.value)
 
 
 def _children(nodes: list[Node], name: str) -> Iterator[Node]:
@@ -184,7 +184,7 @@ def _are_intact(batches: list[Node]) -> bool:
     return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in complete_batches)
 
 
-def _records(batch: Node) -> Iterator[Node]:
+def _record_nodes(batch: Node) -> Iterator[Node]:
     """The nodes with a key and a value: below ``records``, or the messages of formats 0 and 1."""
     records_node = _child(batch.children, "records") or _child(batch.children, "value")
     for node in records_node.children if records_node and (records_node.children or records_node.name == "records") else (batch,):
@@ -192,7 +192,7 @@ def _records(batch: Node) -> Iterator[Node]:
             yield node
 
 
-def _pin(nodes: list[Node], start: int, end: int) -> None:
+def _set_spans(nodes: list[Node], start: int, end: int) -> None:
     for node in nodes:
         node.start, node.end = start, end
-        _pin(node.children, start, end)
+        _set_spans(node.children, start, end)

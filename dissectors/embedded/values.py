@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dissectors import records
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_topic_name, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
-from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, withheld
-from dissectors.records.allowance import RECORD, Allowance
+from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, redaction_text
+from dissectors.records.allowance import RECORD_STEPS, Allowance
 from dissectors.records.control import KEY_SIZE as CONTROL_KEY_SIZE
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
 #: What the key and value of a record cost that kproxy decodes anyway (`dissectors.records.allowance`).
-_PAYLOADS = 100
+_PAYLOAD_COST = 100
 
 
-def expanded(
+def expand_struct(
     row: Row,
     locations: tuple[EmbeddedLocation, ...],
     rows: Rows,
@@ -34,10 +34,10 @@ def expanded(
             continue
         if isinstance(value, list):
             expanded_row[location.name] = [
-                expanded(element, location.below, rows, topic_name, allowance) for element in value
+                expand_struct(element, location.below, rows, topic_name, allowance) for element in value
             ]
         elif location.below:
-            expanded_row[location.name] = expanded(value, location.below, rows, topic_name, allowance)
+            expanded_row[location.name] = expand_struct(value, location.below, rows, topic_name, allowance)
         elif location.reader:
             _put_payload(expanded_row, location.name, location.reader, rows, guarded=False)
         else:
@@ -60,11 +60,11 @@ def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bo
     except DecodeError as error:
         row[f"{name}_error"] = str(error)
         return
-    payload = {"type": layout.name, **expanded(values, embedded_locations(layout), rows, no_name)}
+    payload = {"type": layout.name, **expand_struct(values, embedded_locations(layout), rows, no_topic_name)}
     if end < len(data):
-        payload["rest"] = withheld(data[end:]) if guarded else data[end:]
+        payload["rest"] = redaction_text(data[end:]) if guarded else data[end:]
     if secret_names := payload_secrets(layout.name, payload["data"]):
-        payload["data"] = {**payload["data"], **{key: withheld(payload["data"][key]) for key in secret_names}}
+        payload["data"] = {**payload["data"], **{key: redaction_text(payload["data"][key]) for key in secret_names}}
     row[name] = payload
 
 
@@ -74,7 +74,7 @@ def _record_data(
     batches = records.decode(data, allowance=allowance)
     guarded = topic in SECRET_TOPICS
     if guarded and not _are_intact(batches):
-        return withheld(data)
+        return redaction_text(data)
     for batch in batches:
         owner = CONTROL if batch.get("is_control") else topic
         readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
@@ -85,15 +85,15 @@ def _record_data(
             for index, record in enumerate(batch_records):
                 if allowance is not None:
                     if allowance.is_spent:
-                        leave_out(batch, len(batch_records) - index)
+                        drop_last_records(batch, len(batch_records) - index)
                         break
-                    allowance.charge(_PAYLOADS + allowance.record_cost - RECORD)  # reserves it again
+                    allowance.charge(_PAYLOAD_COST + allowance.record_cost - RECORD_STEPS)  # reserves it again
                 is_not_control = owner == CONTROL and not is_control_record(record, readers, rows)
                 _decode_record(record, {} if is_not_control else readers, rows, guarded=guarded)
     return batches
 
 
-def leave_out(batch: Row, count: int) -> None:
+def drop_last_records(batch: Row, count: int) -> None:
     """Remove the last records of a batch, for which no work is left, and say so."""
     if count:
         del batch["records"][-count:]
@@ -124,4 +124,4 @@ def _decode_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows
             _put_payload(record, name, reader, rows, guarded=guarded)
     if guarded:
         for row in (record, *record.get("headers", ())):
-            row |= {name: withheld(value) for name, value in row.items() if isinstance(value, bytes)}
+            row |= {name: redaction_text(value) for name, value in row.items() if isinstance(value, bytes)}

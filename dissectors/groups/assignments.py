@@ -34,8 +34,8 @@ def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int
         if topic.topic_id and topic.topic:
             group.topic_names[topic.topic_id[:MAX_NAME_LENGTH]] = topic.topic[:MAX_NAME_LENGTH]
     lost_members = [
-        (lost_lane, list(members.lost(group, lost_lane, at)))
-        for lost_lane in group.in_state(MembershipState.LOST)
+        (lost_lane, list(members.lost_stalls(group, lost_lane, at)))
+        for lost_lane in group.lanes_in_state(MembershipState.LOST)
         if lost_lane is not lane and members.unread_partitions(group, lost_lane)
     ]
     lane.assigned = frozenset(islice(assigned, MAX_ASSIGNED))

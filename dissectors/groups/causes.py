@@ -25,22 +25,22 @@ CAUSES: Final[Mapping[str, CauseKind]] = {
     "is_new": CauseKind.JOIN,
     "was_told": CauseKind.COORDINATOR,
 }
-OTHERWISE: Final = CauseKind.REJOIN
+DEFAULT_CAUSE: Final = CauseKind.REJOIN
 
 #: Errors of a heartbeat or SyncGroup after which a member joins again.
-TELLING: Final = frozenset({
+REJOIN_ERRORS: Final = frozenset({
     explanations.REJOIN, Error.ILLEGAL_GENERATION.name, Error.NOT_COORDINATOR.name,
     Error.COORDINATOR_NOT_AVAILABLE.name, Error.COORDINATOR_LOAD_IN_PROGRESS.name,
 })  # fmt: skip
 
 #: Rebalances of one process that are further apart (ns) are not counted together.
-_APART = 15 * SECOND
+_MAX_GAP = 15 * SECOND
 
 
 def on_leave(group: GroupHistory, lane: Lane) -> None:
     """A member has left. If it was the last one, the group starts over with the next member."""
     if not group.current_members():
-        group.leaver, group.was_told = None, False
+        group.leaver, group.rejoin_signaled = None, False
     elif group.leaver is None and group.joiner is None:
         group.leaver = lane.key, lane.label
 
@@ -53,8 +53,8 @@ def on_join(group: GroupHistory, lane: Lane, row: int) -> None:
 
 def on_error(group: GroupHistory, error: str) -> None:
     """A heartbeat or SyncGroup was refused."""
-    if error in TELLING and group.joiner is None:
-        group.was_told = True
+    if error in REJOIN_ERRORS and group.joiner is None:
+        group.rejoin_signaled = True
 
 
 def on_refused_join(group: GroupHistory, row: int) -> None:
@@ -69,8 +69,8 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     `expired` are the members of the previous generation that neither joined nor left.
     """
     joiner, _, is_new = group.joiner or (lane, 0, lane.generation < 0)
-    facts = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.was_told}
-    kind = next((cause for fact, cause in CAUSES.items() if facts[fact]), OTHERWISE)
+    facts = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.rejoin_signaled}
+    kind = next((cause for fact, cause in CAUSES.items() if facts[fact]), DEFAULT_CAUSE)
     expired_text = f"; the session of {_names(expired)} expired" if expired else ""
     if kind is CauseKind.LEAVE and group.leaver is not None:
         key, label = group.leaver
@@ -87,24 +87,24 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
         leader_note = " (the leader)" if group.leader == joiner.key else ""
         text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leader_note} rejoined by itself"
         text += expired_text
-    group.leaver, group.joiner, group.was_told = None, None, False
-    if (blamed := group.lanes.get(key)) is not None and not _follows(kind, group, at):
-        if blamed.caused is None or at - blamed.caused.last > _APART:
-            blamed.caused = Disturbance(at, blamed.row, at)
-        blamed.caused.last = at
-        blamed.caused.kinds[kind] = blamed.caused.kinds.get(kind, 0) + 1
+    group.leaver, group.joiner, group.rejoin_signaled = None, None, False
+    if (blamed := group.lanes.get(key)) is not None and not _is_follow_up_rejoin(kind, group, at):
+        if blamed.disturbance is None or at - blamed.disturbance.last > _MAX_GAP:
+            blamed.disturbance = Disturbance(at, blamed.row, at)
+        blamed.disturbance.last = at
+        blamed.disturbance.kinds[kind] = blamed.disturbance.kinds.get(kind, 0) + 1
     return RebalanceCause(kind, key, text)
 
 
-def _follows(kind: CauseKind, group: GroupHistory, at: int) -> bool:
+def _is_follow_up_rejoin(kind: CauseKind, group: GroupHistory, at: int) -> bool:
     """Whether a member rejoins as cooperative members do after each rebalance in which they gave up partitions."""
     if kind is not CauseKind.REJOIN or not group.boundaries:
         return False
     previous = group.boundaries[-1]
-    return previous.cause is not None and previous.cause.kind is not CauseKind.REJOIN and at - previous.at < _APART
+    return previous.cause is not None and previous.cause.kind is not CauseKind.REJOIN and at - previous.at < _MAX_GAP
 
 
-def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceCause:
+def cause_of_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceCause:
     """The cause of an epoch of the newer protocols that `lane` is the first to reach; `expired` as in `cause_of`."""
     if group.leaver is not None:
         key, label = group.leaver
@@ -115,7 +115,7 @@ def on_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> RebalanceC
         cause = RebalanceCause(CauseKind.COORDINATOR, expired[0].key, f"the session of {_names(expired)} expired")
     else:
         cause = RebalanceCause(CauseKind.COORDINATOR, "", "the coordinator began it")
-    group.leaver, group.joiner, group.was_told = None, None, False
+    group.leaver, group.joiner, group.rejoin_signaled = None, None, False
     return cause
 
 

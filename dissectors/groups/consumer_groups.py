@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.findings import RANK, Severity
 from dissectors.groups import explanations, lifecycle
 from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
@@ -12,7 +12,7 @@ from dissectors.groups.lanes import Lanes
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, Stall, StallKind
 from dissectors.groups.stalls.endings import end_stalls
 from dissectors.groups.unanswered_requests import UnansweredRequests
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 
 #: Groups that are kept: the most recently active ones.
 MAX_GROUPS = 500
@@ -29,7 +29,7 @@ MAX_IN_FLIGHT_PER_MEMBER = 50
 _RECURRING = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
 #: Errors of normal operation, or that clients recover from, and their severity.
-_SEVERITIES = {explanations.REJOIN: "info", **dict.fromkeys(explanations.NO_COORDINATOR, "warning")}
+_SEVERITIES = {explanations.REJOIN: "info", **dict.fromkeys(explanations.COORDINATOR_ERRORS, "warning")}
 
 
 class ConsumerGroups:
@@ -42,7 +42,7 @@ class ConsumerGroups:
 
     def __init__(self, *, timeline: bool) -> None:
         self._timeline = timeline
-        self._groups: Recent[str, GroupHistory] = Recent(MAX_GROUPS)
+        self._groups: EvictionCountingDict[str, GroupHistory] = EvictionCountingDict(MAX_GROUPS)
         self._lanes = Lanes(self._groups)
         self._unanswered = UnansweredRequests()
 
@@ -69,7 +69,7 @@ class ConsumerGroups:
         if (group := self._find_or_add(frame, row, at)) is None:
             return None
         api = frame.api or ""
-        kind = _kind_of_epoch(frame.generation_id) if api in explanations.EPOCH_APIS else explanations.KINDS[api]
+        kind = _kind_of_epoch(frame.generation_id) if api in explanations.EPOCH_APIS else explanations.EVENT_KINDS[api]
         lane = self._lanes.find_or_add(group, frame, kind, row, at)
         event = Event(kind, at, row, generation=frame.generation_id, api=api)
         if self._timeline:
@@ -91,12 +91,12 @@ class ConsumerGroups:
             if frame.member_id and frame.member_id != lane.member_id:
                 lane = self._lanes.find_or_add(group, frame, event.kind, row, at)
         else:
-            kind = explanations.KINDS[frame.api or ""]
+            kind = explanations.EVENT_KINDS[frame.api or ""]
             lane = self._lanes.find_or_add(group, frame, kind, row, at)
             event = Event(kind, at - max(frame.latency_us or 0, 0) * 1000, row, api=frame.api or "")
             if self._timeline:
                 self._add_event(group, lane, event)
-        self._answer(group, lane, event, frame, at)
+        self._apply_response(group, lane, event, frame, at)
         if frame.findings:
             _add_findings(group, lane, event, frame.findings, row, at)
         return group
@@ -126,12 +126,12 @@ class ConsumerGroups:
         lanes = self._lanes.lanes_of(connection_id)
         named_lanes = [(group, lane) for group, lane in lanes if repr(group.id) in finding.message]
         for group, lane in named_lanes or (lanes if len(lanes) == 1 and finding.code[:1] == "S" else []):
-            end_stalls(group, [_stall(finding, lane, row, at)], at)
+            end_stalls(group, [_finding_stall(finding, lane, row, at)], at)
 
     def _find_or_add(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
         """The group of a frame, which is its latest one; None if the frame is not about a group."""
         api = frame.api or ""
-        if frame.group_id is None or api not in explanations.KINDS:
+        if frame.group_id is None or api not in explanations.EVENT_KINDS:
             return None
         group_id = frame.group_id[:MAX_NAME_LENGTH]
         group = self._groups.get(group_id)
@@ -144,7 +144,7 @@ class ConsumerGroups:
         group.last, group.row = at, row
         return group
 
-    def _answer(self, group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
+    def _apply_response(self, group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
         event.until = at
         if frame.errors and _is_garbled(frame):  # what was read as an error may be part of another field
             lifecycle.on_gap(group, lane, at)
@@ -195,17 +195,17 @@ def _add_findings(
         if RANK.get(finding.severity, 0) > RANK.get(event.severity, -1):
             event.severity = finding.severity
         if RANK.get(finding.severity, 0):
-            end_stalls(group, [_stall(finding, lane, row, at)], at)
+            end_stalls(group, [_finding_stall(finding, lane, row, at)], at)
 
 
-def _stall(finding: GroupFinding, lane: Lane, row: int, at: int) -> Stall:
+def _finding_stall(finding: GroupFinding, lane: Lane, row: int, at: int) -> Stall:
     return Stall(
         StallKind.FINDING,
         finding.severity,
         at,
         row,
-        printable(finding.message),
-        printable(finding.hint or ""),
+        printable_text(finding.message),
+        printable_text(finding.hint or ""),
         (lane.key,),
         codes=(finding.code,),
     )

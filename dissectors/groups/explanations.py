@@ -13,7 +13,7 @@ from dissectors.groups.model import SECOND, EventKind, Protocol
 from dissectors.schemas.codes import Error
 
 #: API -> what it does in a group.
-KINDS = {
+EVENT_KINDS = {
     "JoinGroup": EventKind.JOIN,
     "SyncGroup": EventKind.SYNC,
     "Heartbeat": EventKind.HEARTBEAT,
@@ -52,7 +52,7 @@ class ErrorExplanation(NamedTuple):
     threshold: int
     reason: str
     hint: str
-    patience: int = 0
+    grace_period: int = 0
 
 
 def _names(*errors: Error) -> frozenset[str]:
@@ -65,21 +65,21 @@ NEW_MEMBER_ID = Error.MEMBER_ID_REQUIRED.name
 REJOIN = Error.REBALANCE_IN_PROGRESS.name
 
 #: The coordinator has removed the member.
-REMOVED = _names(
+REMOVAL_ERRORS = _names(
     Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.ILLEGAL_GENERATION,
     Error.UNRELEASED_INSTANCE_ID,
 )  # fmt: skip
-FENCED = _names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNRELEASED_INSTANCE_ID)
+FENCING_ERRORS = _names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNRELEASED_INSTANCE_ID)
 
-UNKNOWN = Error.UNKNOWN_MEMBER_ID.name
+UNKNOWN_MEMBER = Error.UNKNOWN_MEMBER_ID.name
 #: The member has an old generation or epoch.
-OLD = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
+STALE_GENERATION_ERRORS = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 
 #: The broker is not the coordinator, or not ready to be.
-NO_COORDINATOR = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
+COORDINATOR_ERRORS = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
 
 #: Of records or a share session, after which the member continues: family Q explains them.
-OF_SHARE_SESSION = _names(
+SHARE_SESSION_ERRORS = _names(
     Error.INVALID_RECORD_STATE, Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH,
 )  # fmt: skip
 
@@ -161,7 +161,7 @@ EXPLANATIONS = {
     ),
 }
 
-_MANY = 3  # refusals after which an error without an entry here is a stall
+_DEFAULT_THRESHOLD = 3  # refusals after which an error without an entry here is a stall
 
 
 #: FENCED_MEMBER_EPOCH as the answer to a join (S064).
@@ -172,14 +172,14 @@ FENCED_JOIN = ErrorExplanation(
 )
 
 #: UNKNOWN_MEMBER_ID as the answer to a commit without a member id.
-COMMIT_OF_NO_MEMBER = ErrorExplanation(
+COMMIT_WITHOUT_MEMBER = ErrorExplanation(
     1,
     "it commits without being a member (no member id), which Kafka accepts only while the group has no members",
     "stop the consumers of the group before offsets are changed from outside, or commit as a member of the group",
 )
 
 
-def unknown_but_alive(ago: str) -> ErrorExplanation:
+def refused_leave_of_active_member(ago: str) -> ErrorExplanation:
     """UNKNOWN_MEMBER_ID as the answer to LeaveGroup of a member whose heartbeat was accepted just before."""
     return ErrorExplanation(
         1,
@@ -204,7 +204,7 @@ CONTRADICTED_MEMBER = ErrorExplanation(
 
 #: Errors of commits after which a client commits again within moments, as a part of normal operation: with version 2 of
 #: transactions (KIP-890), the first TxnOffsetCommit may come before the previous transaction is completed.
-PASSING = _names(Error.CONCURRENT_TRANSACTIONS)
+TRANSIENT_COMMIT_ERRORS = _names(Error.CONCURRENT_TRANSACTIONS)
 
 
 @functools.cache
@@ -213,5 +213,5 @@ def explanation(api: str, error: str) -> ErrorExplanation:
     if (explanation := EXPLANATIONS.get(error)) is not None:
         return explanation
     judgement = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
-    grace_period = 0 if judgement.nature is refusals.Nature.FINAL else int(judgement.patience * SECOND)
-    return ErrorExplanation(_MANY, judgement.meaning, judgement.change, grace_period)
+    grace_period = 0 if judgement.nature is refusals.Nature.FINAL else int(judgement.grace_period * SECOND)
+    return ErrorExplanation(_DEFAULT_THRESHOLD, judgement.meaning, judgement.change, grace_period)

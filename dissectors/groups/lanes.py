@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.connections.addresses import ClientKey, client_of
 from dissectors.groups import lifecycle
 from dissectors.groups.facts import GroupFrame
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 
 #: Limits: lanes of all groups, connections that are assigned to lanes, and groups per connection.
 MAX_LANES = 10_000
@@ -25,10 +25,10 @@ _MEMBER_REQUESTS = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEA
 class Lanes:
     """Finds the lane of each frame, or creates it. `groups` maps group ids to groups."""
 
-    def __init__(self, groups: Recent[str, GroupHistory]) -> None:
+    def __init__(self, groups: EvictionCountingDict[str, GroupHistory]) -> None:
         self._groups = groups
-        self._all: Recent[tuple[str, str], None] = Recent(MAX_LANES)
-        self._by_connection: Recent[str, dict[str, str]] = Recent(MAX_CONNECTIONS)
+        self._all: EvictionCountingDict[tuple[str, str], None] = EvictionCountingDict(MAX_LANES)
+        self._by_connection: EvictionCountingDict[str, dict[str, str]] = EvictionCountingDict(MAX_CONNECTIONS)
 
     def lanes_of(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
         """The lanes of the members that use a connection."""
@@ -86,9 +86,9 @@ class Lanes:
         previous = group.lanes.get(groups.get(group.id, ""))
         if previous is not None and previous is not lane and previous.connection_id == connection_id:
             # The client joined with a new member id and will not use its previous one again.
-            lane.unsynced, lane.unsynced_since = previous.unsynced, previous.unsynced_since
-            lane.caused, previous.caused = previous.caused or lane.caused, None
-            lifecycle.replaced(group, previous, lane.last or previous.last)
+            lane.unsynced_joins, lane.unsynced_since = previous.unsynced_joins, previous.unsynced_since
+            lane.disturbance, previous.disturbance = previous.disturbance or lane.disturbance, None
+            lifecycle.on_replacement(group, previous, lane.last or previous.last)
         if len(groups) < MAX_GROUPS_PER_CONNECTION or group.id in groups:
             groups[group.id] = lane.key
 
@@ -133,13 +133,13 @@ def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
     if anonymous is None or anonymous is lane:
         return
     del group.lanes[anonymous.key]
-    lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_time)
-    lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_time)
+    lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_event_time)
+    lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_event_time)
     lane.in_flight |= anonymous.in_flight
     anonymous.in_flight = lane.in_flight  # their responses find them there
 
 
-def _time(event: Event) -> int:
+def _event_time(event: Event) -> int:
     return event.at
 
 
@@ -153,4 +153,4 @@ def label(client_id: str, member_id: str) -> str:
         abbreviation = f"{suffix[: -_UUID - 1][: _LABEL // 2]}-{suffix[-_UUID:][:4]}"
     else:
         abbreviation = suffix[:6]
-    return printable(f"{client_id[: _LABEL - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"
+    return printable_text(f"{client_id[: _LABEL - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"

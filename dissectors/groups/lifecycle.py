@@ -27,11 +27,11 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
     """Apply a request of a member."""
     kind, at = event.kind, event.at
     if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:
-        was_silent = at - lane.heartbeat_at > members.MIN_SILENCE and members.silence_limit(group, lane, at) is not None
+        was_silent = at - lane.heartbeat_at > members.MIN_SILENCE and members.exceeded_silence_limit(group, lane, at) is not None
         if was_silent:
-            end_stalls(group, members.silence(group, lane, at), at)
+            end_stalls(group, members.silence_stalls(group, lane, at), at)
         elif lane.state is MembershipState.LOST:
-            end_stalls(group, members.lost(group, lane, at), at)
+            end_stalls(group, members.lost_stalls(group, lane, at), at)
         if kind is EventKind.HEARTBEAT:
             lane.record_heartbeat(at, event.row, was_silent)
             if lane.state is MembershipState.LOST:
@@ -40,13 +40,13 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
             rebalances.on_join_request(group, lane, event)
         else:
             if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
-                end_stalls(group, waits.sync_waits(group, at), at)
+                end_stalls(group, waits.sync_wait_stalls(group, at), at)
             lane.request = event
             lane.set_state(MembershipState.SYNCING, at)
             if frame.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
                 group.leader = lane.key
     elif kind is EventKind.LEAVE:
-        lagging = list(waits.lagging_epochs(group, at))
+        lagging = list(waits.lagging_epoch_stalls(group, at))
         end_member_stalls(group, lane, at)
         lane.set_state(MembershipState.LEFT, at)
         causes.on_leave(group, lane)
@@ -60,7 +60,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
     """Apply the response to a request of a member. `event` already has its error and generation."""
     kind, error = event.kind, event.error
     if at - event.at > members.MAX_LATENCY:
-        end_stalls(group, members.unanswered(group, lane, at), at)
+        end_stalls(group, members.unanswered_stalls(group, lane, at), at)
         lane.heartbeat_at = (
             lane.heartbeat_at and at
         )  # a client waits for the response before it sends the next heartbeat
@@ -71,10 +71,10 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
     if lane.refusals:
         _end_refusals(group, lane, kind, at)
     if kind is not EventKind.COORDINATOR:
-        _coordinator_answered(group, frame.server[:MAX_NAME_LENGTH], at, event.row)
-    if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
-        end_stalls(group, waits.no_coordinator(group, at), at)
-        group.denied = None
+        _record_coordinator(group, frame.server[:MAX_NAME_LENGTH], at, event.row)
+    if group.coordinator_errors is not None and (kind is not EventKind.COORDINATOR or group.coordinator_errors.kind is EventKind.COORDINATOR):
+        end_stalls(group, waits.no_coordinator_stalls(group, at), at)
+        group.coordinator_errors = None
     if (frame.topics or frame.tasks) and event.api in explanations.EPOCH_APIS and kind is not EventKind.LEAVE:
         on_assignment(group, lane, frame, at)
     if kind is EventKind.HEARTBEAT:
@@ -94,20 +94,20 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
         lane.commit_at = group.commit_at = at
 
 
-def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -> None:
+def _record_coordinator(group: GroupHistory, server: str, at: int, row: int) -> None:
     """A broker answered as the group's coordinator. A change is reported only after an error or a closed connection."""
     if server != group.coordinator:
-        if group.coordinator and (group.denied is not None or group.closed_at >= group.coordinated_at):
-            end_stalls(group, [waits.coordinator_moved(group, server, at, row)], at)
+        if group.coordinator and (group.coordinator_errors is not None or group.closed_at >= group.coordinator_seen_at):
+            end_stalls(group, [waits.coordinator_move_stall(group, server, at, row)], at)
         if group.coordinator:
             group.moved_at = at
         group.coordinator = server
-    group.coordinated_at = at
+    group.coordinator_seen_at = at
 
 
 def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
-    if error in explanations.OF_SHARE_SESSION:
+    if error in explanations.SHARE_SESSION_ERRORS:
         return
     if kind is EventKind.JOIN:
         causes.on_refused_join(group, event.row)
@@ -121,20 +121,20 @@ def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     if error == explanations.REJOIN and kind is not EventKind.COMMIT:
         _on_rejoin_signal(group, lane, event, at)
         return
-    if error in explanations.NO_COORDINATOR:
-        group.denied = _extend_streak(group.denied, event, at)
+    if error in explanations.COORDINATOR_ERRORS:
+        group.coordinator_errors = _extend_streak(group.coordinator_errors, event, at)
     else:
         if len(lane.refusals) < MAX_STREAKS or error in lane.refusals:
             previous = lane.refusals.get(error)
             streak = lane.refusals[error] = _extend_streak(previous, event, at)
             streak.contradicts = (previous is None or previous.contradicts) and _is_contradicted(group, lane, event)
-        if error in explanations.REMOVED and kind is not EventKind.COMMIT:
+        if error in explanations.REMOVAL_ERRORS and kind is not EventKind.COMMIT:
             end_member_stalls(group, lane, at)
             lane.set_state(MembershipState.OUT, at)
         if lane.end_reason:
             _end_all_refusals(group, lane)
     if kind is EventKind.JOIN:
-        lane.set_state(MembershipState.OUT if error in explanations.REMOVED else MembershipState.SEEN, at)
+        lane.set_state(MembershipState.OUT if error in explanations.REMOVAL_ERRORS else MembershipState.SEEN, at)
         rebalances.discard_rebalance(group)
     elif kind is EventKind.SYNC and lane.state is MembershipState.SYNCING:
         lane.set_state(MembershipState.JOINED, at)
@@ -144,11 +144,11 @@ def _is_contradicted(group: GroupHistory, lane: Lane, event: Event) -> bool:
     """Whether the coordinator refuses the newest generation, or a member that it has just accepted."""
     if lane.state not in (MembershipState.JOINED, MembershipState.SYNCING, MembershipState.MEMBER):
         return False
-    if event.error in explanations.OLD:
+    if event.error in explanations.STALE_GENERATION_ERRORS:
         newest = group.generation if group.protocol is Protocol.CLASSIC else lane.generation
         return event.generation == lane.generation == newest >= 0
     is_new = event.at - lane.since < members.MIN_SESSION
-    return event.error == explanations.UNKNOWN and is_new and lane.rejoin_signals is None
+    return event.error == explanations.UNKNOWN_MEMBER and is_new and lane.rejoin_signals is None
 
 
 def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
@@ -173,7 +173,7 @@ def _end_refusals(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> 
     for error, streak in list(lane.refusals.items()):
         if streak.kind is kind or kind is EventKind.JOIN:
             del lane.refusals[error]
-            end_stalls(group, members.refusal(group, lane, streak), at)
+            end_stalls(group, members.refusal_stalls(group, lane, streak), at)
 
 
 def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
@@ -190,23 +190,23 @@ def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
 def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
     """The connection of a member ended. `by` is None if it is no longer observed."""
     if by in ("client", "server"):
-        _lose(group, lane, at)
+        _mark_lost(group, lane, at)
     group.closed_at = at
     lane.end_reason = f"its connection was closed by the {by}" if by else "its connection is no longer observed"
     lane.in_flight.clear()
     _end_all_refusals(group, lane)
 
 
-def replaced(group: GroupHistory, lane: Lane, at: int) -> None:
+def on_replacement(group: GroupHistory, lane: Lane, at: int) -> None:
     """The client of a member joined with a new member id and will not use the previous one again."""
-    lane.unsynced = 0  # the new member continues the count
-    lane.given_up = bool(lane.refusals or lane.rejoin_signals)
-    _lose(group, lane, at)
+    lane.unsynced_joins = 0  # the new member continues the count
+    lane.is_abandoned = bool(lane.refusals or lane.rejoin_signals)
+    _mark_lost(group, lane, at)
     lane.end_reason = "its client rejoined with another member id"
     _end_all_refusals(group, lane)
 
 
-def _lose(group: GroupHistory, lane: Lane, at: int) -> None:
+def _mark_lost(group: GroupHistory, lane: Lane, at: int) -> None:
     if lane.state in (MembershipState.JOINING, MembershipState.JOINED, MembershipState.SYNCING, MembershipState.MEMBER):
         end_member_stalls(group, lane, at)
         lane.set_state(MembershipState.LOST, at)
@@ -214,5 +214,5 @@ def _lose(group: GroupHistory, lane: Lane, at: int) -> None:
 
 def _end_all_refusals(group: GroupHistory, lane: Lane) -> None:
     for streak in lane.refusals.values():
-        end_stalls(group, members.refusal(group, lane, streak), streak.last)
+        end_stalls(group, members.refusal_stalls(group, lane, streak), streak.last)
     lane.refusals.clear()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from dissectors.bounded import Recent
+from dissectors.bounded import EvictionCountingDict
 from dissectors.connections.addresses import ClientKey
 from dissectors.error_counts import ErrorCounts
 
@@ -221,12 +221,12 @@ class Lane(Struct):
     last: int = 0
     connection_id: str = ""
     end_reason: str = ""  # why the lane ended, as text
-    given_up: bool = False  # its client uses another member id, because its requests with this one were refused
+    is_abandoned: bool = False  # its client uses another member id, because its requests with this one were refused
     state: MembershipState = MembershipState.SEEN
     since: int = 0
     generation: int = -1
     request: Event | None = None  # the latest JoinGroup or SyncGroup
-    unsynced: int = 0  # consecutive joins without an assignment,
+    unsynced_joins: int = 0  # consecutive joins without an assignment,
     unsynced_since: tuple[int, int] = (0, 0)  # and the time and row of the first
     rejoin_signals: Streak | None = None
     refusals: dict[str, Streak] = field(default_factory=dict)
@@ -237,7 +237,7 @@ class Lane(Struct):
     commits: int = 0
     commit_at: int = 0
     assigned: frozenset[TopicPartition] | None = None  # by its last heartbeat with an assignment, if any was observed
-    caused: Disturbance | None = None  # the rebalances that its process has caused in a row
+    disturbance: Disturbance | None = None  # the rebalances that its process has caused in a row
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     transitions: list[Event] = field(default_factory=list)  # events that change the membership
     recurring: list[Event] = field(default_factory=list)  # events that repeat during it
@@ -283,15 +283,15 @@ class PendingId(Struct):
 
 
 class GroupHistory(Struct):
-    """A group and its history. `denied` are consecutive errors about its coordinator."""
+    """A group and its history. `coordinator_errors` are consecutive errors about its coordinator."""
 
     id: str
     first: int
     row: int
     last: int = 0
     protocol: Protocol = Protocol.UNKNOWN
-    lanes: Recent[str, Lane] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))
-    clients: Recent[ClientKey, str] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))  # the lane of each
+    lanes: EvictionCountingDict[str, Lane] = field(default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP))
+    clients: EvictionCountingDict[ClientKey, str] = field(default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP))  # the lane of each
     generation: int = -1
     generation_at: int = 0
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
@@ -299,17 +299,17 @@ class GroupHistory(Struct):
     rebalance: RebalanceInProgress | None = None
     leaver: tuple[str, str] | None = None  # of the next rebalance: the first that left (lane key and label),
     joiner: tuple[Lane, int, bool] | None = None  # that joined (lane, row, whether it is new),
-    was_told: bool = False  # and whether a member got REBALANCE_IN_PROGRESS before
+    rejoin_signaled: bool = False  # and whether a member got REBALANCE_IN_PROGRESS before
     rebalances: int = 0
     longest_rebalance: int = 0  # ns
     join_stall: Stall | None = None  # the stall of members that waited for one that has joined since,
     join_stall_at: int = 0  # and when that was (ns)
-    pending_ids: Recent[str, PendingId] = field(default_factory=lambda: Recent(MAX_ENDED))
+    pending_ids: EvictionCountingDict[str, PendingId] = field(default_factory=lambda: EvictionCountingDict(MAX_ENDED))
     coordinator: str = ""  # the broker that answered last, and when (ns)
-    coordinated_at: int = 0
+    coordinator_seen_at: int = 0
     moved_at: int = 0  # when another broker first answered as its coordinator (ns)
     closed_at: int = 0  # when the last connection of a member ended (ns)
-    denied: Streak | None = None
+    coordinator_errors: Streak | None = None
     ended_stalls: deque[Stall] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
     stalls_evicted: int = 0
     newly_ended: int = 0  # number of new entries of `ended_stalls`; reset to 0 by their reader
@@ -317,9 +317,9 @@ class GroupHistory(Struct):
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: int = 0
     commit_at: int = 0
-    topic_names: Recent[str, str] = field(default_factory=lambda: Recent(MAX_TOPICS))  # by topic id
+    topic_names: EvictionCountingDict[str, str] = field(default_factory=lambda: EvictionCountingDict(MAX_TOPICS))  # by topic id
 
-    def in_state(self, state: MembershipState) -> list[Lane]:
+    def lanes_in_state(self, state: MembershipState) -> list[Lane]:
         """The lanes in a state."""
         return [lane for lane in self.lanes.values() if lane.state is state]
 

@@ -28,14 +28,14 @@ LEADER_MIN_BYTES = 30
 def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
     """A member sent JoinGroup, or a heartbeat with epoch 0."""
     at = event.at
-    end_stalls(group, members.not_rejoining(group, lane, at), at)
-    if _overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
+    end_stalls(group, members.not_rejoining_stalls(group, lane, at), at)
+    if _is_overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
         group.join_stall = next(
-            (stall for stall in waits.join_waits(group, at) if lane.key in stall.blamed), group.join_stall
+            (stall for stall in waits.join_wait_stalls(group, at) if lane.key in stall.blamed), group.join_stall
         )
         group.join_stall_at = at
     if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
-        end_stalls(group, waits.sync_waits(group, at), at)
+        end_stalls(group, waits.sync_wait_stalls(group, at), at)
     lane.rejoin_signals = None
     causes.on_join(group, lane, event.row)
     lane.heartbeat_at = 0  # no heartbeats are due until it has its assignment
@@ -56,21 +56,21 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: Group
         on_generation(group, lane, generation, at, event.row)
         return
     if generation != group.generation or generation < 0:
-        if _overdue(group, at):
-            end_stalls(group, (_with_blamed(group, stall) for stall in waits.join_waits(group, at)), at)
+        if _is_overdue(group, at):
+            end_stalls(group, (_restore_blamed(group, stall) for stall in waits.join_wait_stalls(group, at)), at)
         group.join_stall = None
     elif at - group.generation_at > SECOND and at - event.at > waits.MAX_JOIN_WAIT:
-        end_stalls(group, (stall for stall in waits.join_waits(group, at) if lane.key in stall.waiting), at)
+        end_stalls(group, (stall for stall in waits.join_wait_stalls(group, at) if lane.key in stall.waiting), at)
     on_generation(group, lane, generation, at, event.row)
-    if not lane.unsynced:
+    if not lane.unsynced_joins:
         lane.unsynced_since = event.at, event.row
-    lane.unsynced += 1
+    lane.unsynced_joins += 1
     lane.set_state(MembershipState.JOINED, at)
     if frame.size - 3 * len(lane.member_id) > LEADER_MIN_BYTES:
         group.leader = lane.key
 
 
-def _overdue(group: GroupHistory, at: int) -> bool:
+def _is_overdue(group: GroupHistory, at: int) -> bool:
     """Whether a member may have waited too long for JoinGroup. Cheap, unlike searching a large group for it."""
     return group.rebalance is not None and at - group.rebalance.at > waits.MAX_JOIN_WAIT
 
@@ -78,17 +78,17 @@ def _overdue(group: GroupHistory, at: int) -> bool:
 def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int, row: int) -> None:
     """A member got its assignment."""
     if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
-        end_stalls(group, waits.sync_waits(group, at), at)
-    if lane.unsynced:
-        end_stalls(group, members.looping(group, lane, at), at)
-    lane.unsynced = 0
+        end_stalls(group, waits.sync_wait_stalls(group, at), at)
+    if lane.unsynced_joins:
+        end_stalls(group, members.join_loop_stalls(group, lane, at), at)
+    lane.unsynced_joins = 0
     lane.rejoin_signals = None
     lane.heartbeat_at, lane.heartbeat_row = at, row
     lane.set_state(MembershipState.MEMBER, at)
     if frame.generation_id is not None and frame.generation_id > lane.generation:
         on_generation(group, lane, frame.generation_id, at, row)
     if group.rebalance is not None and (
-        group.rebalance.generation != group.generation or not group.in_state(MembershipState.JOINING)
+        group.rebalance.generation != group.generation or not group.lanes_in_state(MembershipState.JOINING)
     ):
         end_rebalance(group, at)
         group.rebalance = _next_rebalance(group)
@@ -96,11 +96,11 @@ def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: 
 
 def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
     """The rebalance of members that joined after the first assignments were sent; None without such members."""
-    join_times = [lane.request.at for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
+    join_times = [lane.request.at for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None]
     return RebalanceInProgress(min(join_times), group.generation) if join_times else None
 
 
-def _with_blamed(group: GroupHistory, stall: Stall) -> Stall:
+def _restore_blamed(group: GroupHistory, stall: Stall) -> Stall:
     """The stall with the member that was waited for, even if that member has just joined."""
     join_stall = group.join_stall
     return join_stall if join_stall is not None and join_stall.row == stall.row and not stall.blamed else stall
@@ -108,38 +108,38 @@ def _with_blamed(group: GroupHistory, stall: Stall) -> Stall:
 
 def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
     """A member is at a generation. If it is new, the group moves to it, and absent members are removed or behind."""
-    lagging = list(waits.lagging_epochs(group, at))
+    lagging = list(waits.lagging_epoch_stalls(group, at))
     if generation < 0:
         lane.generation = generation
         return
     # A coordinator that has lost the group restarts at generation 1.
     if generation > group.generation or (
         generation < group.generation
-        and all(member.generation != group.generation for member in group.in_state(MembershipState.MEMBER))
+        and all(member.generation != group.generation for member in group.lanes_in_state(MembershipState.MEMBER))
     ):
         end_stalls(group, lagging, at)
         previous = group.generation
         group.generation, group.generation_at = generation, at
-        expired = _remove_absent(group, lane, at)
+        expired = _remove_absent_members(group, lane, at)
         if group.protocol is Protocol.CLASSIC:
             cause = causes.cause_of(group, lane, expired, at)
             group.leader = ""
         else:
-            cause = causes.on_epoch(group, lane, expired)
+            cause = causes.cause_of_epoch(group, lane, expired)
             group.rebalance = group.rebalance or RebalanceInProgress(at, previous)
         group.boundaries.append(Boundary(at, generation, row, cause))
     lane.generation = generation
     end_if_reconciled(group, lagging, at)
 
 
-def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
+def _remove_absent_members(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
     """Remove and return the members that are not in a new generation that began with `lane`.
 
     In the classic protocol, these are all that have not joined. In the others, those that disappeared so long ago that
     the new epoch is probably due to their expired session.
     """
     removed = []
-    expired = None if group.protocol is Protocol.CLASSIC else _expired(group, lane)
+    expired = None if group.protocol is Protocol.CLASSIC else _find_expired_member(group, lane)
     for member in group.current_members():
         if group.protocol is Protocol.CLASSIC:
             is_absent = member is not lane and member.state is not MembershipState.JOINING
@@ -154,11 +154,11 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
     return removed
 
 
-def _expired(group: GroupHistory, lane: Lane) -> Lane | None:
+def _find_expired_member(group: GroupHistory, lane: Lane) -> Lane | None:
     """The lost member whose session has expired if nobody visible here began an epoch that `lane` is the first in."""
     if group.leaver is not None or lane.generation <= 0:
         return None
-    lost = [member for member in group.in_state(MembershipState.LOST) if member.end_reason]
+    lost = [member for member in group.lanes_in_state(MembershipState.LOST) if member.end_reason]
     return min(lost, key=_heartbeat_at, default=None)
 
 
@@ -170,7 +170,7 @@ def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) ->
     """End a rebalance of the new protocols (KIP-848) once all members are at the group's epoch."""
     if group.protocol is Protocol.CLASSIC or group.rebalance is None:
         return
-    if all(lane.generation == group.generation for lane in group.in_state(MembershipState.MEMBER)):
+    if all(lane.generation == group.generation for lane in group.lanes_in_state(MembershipState.MEMBER)):
         end_stalls(group, lagging, at)
         end_rebalance(group, at)
 

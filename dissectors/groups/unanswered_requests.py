@@ -11,7 +11,7 @@ from dissectors.groups.model import Event, Lane
 MAX_IN_FLIGHT = 20_000
 
 #: A request in flight: its lane, its event, its correlation id.
-Unanswered: TypeAlias = tuple[Lane, Event, int | None]
+UnansweredRequest: TypeAlias = tuple[Lane, Event, int | None]
 
 
 class UnansweredRequests:
@@ -19,7 +19,7 @@ class UnansweredRequests:
 
     def __init__(self) -> None:
         self._count = 0
-        self._connections: dict[str, dict[int, Unanswered]] = {}
+        self._connections: dict[str, dict[int, UnansweredRequest]] = {}
 
     def add(self, frame: GroupFrame, lane: Lane, event: Event) -> bool:
         """Store the event of a request; False if there are too many."""
@@ -32,7 +32,7 @@ class UnansweredRequests:
         self._count += 1
         return True
 
-    def pop(self, frame: GroupResponse) -> Unanswered | None:
+    def pop(self, frame: GroupResponse) -> UnansweredRequest | None:
         """Remove and return the request of a response, None if it is not known."""
         requests = self._connections.get(frame.connection_id)
         if requests is None:
@@ -48,7 +48,7 @@ class UnansweredRequests:
                 del self._connections[frame.connection_id]  # a truncated trace may lack the connection's end
         return request
 
-    def remove(self, connection_id: str | None) -> list[Unanswered]:
+    def remove(self, connection_id: str | None) -> list[UnansweredRequest]:
         """Remove and return the requests of a connection, or of all; the oldest first."""
         connections = list(self._connections) if connection_id is None else [connection_id]
         removed = [request for connection in connections for request in self._connections.pop(connection, {}).values()]

@@ -11,8 +11,8 @@ from dissectors.hexdump.errors import error_at
 _OPEN = re.compile(r"<Buffer\s|<<|[\[{(]")
 _CLOSE = re.compile(r"\]|\}|\)|>>|>")
 #: The first element, and what follows it. The `[18]` of a declaration is not an array.
-_STARTS = re.compile(r"\s*[-+]?[0-9][0-9a-zA-Z_]*\s*[,\s}]")
-_STARTS_WITH_HEX = re.compile(r"\s*[0-9a-fA-F]{2}[\s>]")
+_FIRST_ELEMENT = re.compile(r"\s*[-+]?[0-9][0-9a-zA-Z_]*\s*[,\s}]")
+_FIRST_HEX_BYTE = re.compile(r"\s*[0-9a-fA-F]{2}[\s>]")
 _CAST = re.compile(r"\(\s*byte\s*\)")
 _WORD = re.compile(r"[^\s,]+")
 _NUMBER = re.compile(r"[-+]?(?:0[xX](?P<hex>[0-9a-fA-F]+)|(?P<decimal>[0-9]+))(?:_?[iu]8|[uU])?")
@@ -29,15 +29,15 @@ def read_arrays(text: str) -> list[bytes]:
         HexError: An element is not a byte.
     """
     text = _CAST.sub(lambda cast: " " * len(cast[0]), blank_comments(text))
-    return [_read(text, start, end) for start, end in _spans(text)]
+    return [_read_elements(text, start, end) for start, end in _array_spans(text)]
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
+def _array_spans(text: str) -> Iterator[tuple[int, int]]:
     """The elements of each array, without its brackets."""
     position = 0
     while opening := _OPEN.search(text, position):
         position = opening.end()
-        first_element = _STARTS_WITH_HEX if opening[0].startswith("<Buffer") else _STARTS
+        first_element = _FIRST_HEX_BYTE if opening[0].startswith("<Buffer") else _FIRST_ELEMENT
         if first_element.match(text, position):
             closing = _CLOSE.search(text, position)
             end = closing.start() if closing else len(text)
@@ -45,7 +45,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             position = end
 
 
-def _read(text: str, start: int, end: int) -> bytes:
+def _read_elements(text: str, start: int, end: int) -> bytes:
     words = list(_WORD.finditer(text, start, end))
     hexadecimal = all(_HEX_BYTE.fullmatch(word[0]) for word in words if word[0] != "...") and any(
         word[0][0] == "0" or not word[0].isdecimal() for word in words

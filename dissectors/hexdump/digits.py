@@ -18,7 +18,7 @@ def read_digits(text: str) -> bytes:
     for match in _WORD.finditer(text):
         word, index = match[0], match.start()
         if half_byte and "\n" not in text[end:index]:
-            raise _odd_count(text, end, half_byte)
+            raise _odd_count_error(text, end, half_byte)
         end = match.end()
         if word[:2] in ("0x", "0X"):
             word, index = word[2:], index + 2
@@ -33,9 +33,9 @@ def read_digits(text: str) -> bytes:
         half_byte = word[-1] if len(word) % 2 else ""
         digits.append(word[:-1] if half_byte else word)
     if half_byte:
-        raise _odd_count(text, end, half_byte)
+        raise _odd_count_error(text, end, half_byte)
     return bytes.fromhex("".join(digits))
 
 
-def _odd_count(text: str, end: int, digit: str) -> HexError:
+def _odd_count_error(text: str, end: int, digit: str) -> HexError:
     return error_at(text, end - 1, f"odd number of hex digits: the last one is '{digit}'")

@@ -15,7 +15,7 @@ _GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
 _INDENTED = re.compile(r"(?: {4}|\t)[0-9a-fA-F]{8}  ")
 _TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last byte
 _HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
-_PASSED_OVER = re.compile(r"\s*(?:$|#|//|={9,}$)")
+_SKIPPED_LINE = re.compile(r"\s*(?:$|#|//|={9,}$)")
 _HEX = re.compile(r"[0-9a-fA-FxX\s:,-]*")
 # No frame begins like this, since its first number is its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
 _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
@@ -27,10 +27,10 @@ def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
     for position in range(0, len(data), width):
         row = data[position : position + width]
         digits = f"{row[:8].hex(' ')}  {row[8:].hex(' ')}"
-        yield f"{start + position:08x}  {digits:<{columns}} |{printable(row)}|"
+        yield f"{start + position:08x}  {digits:<{columns}} |{printable_ascii(row)}|"
 
 
-def printable(data: bytes) -> str:
+def printable_ascii(data: bytes) -> str:
     """Printable ASCII unchanged, a dot for every other byte."""
     return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data)
 
@@ -48,19 +48,19 @@ class _Row:
 
 def first_row(lines: Sequence[str]) -> int | None:
     """The index of the first line of a dump; None if the text is not a dump."""
-    content_lines = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
+    content_lines = [index for index, line in enumerate(lines) if not _SKIPPED_LINE.match(line)]
     if content_lines and (_OFFSET_ZERO.match(lines[content_lines[0]]) or _offsets_agree([lines[index] for index in content_lines])):
         return content_lines[0]
     after_text = False
     for index in content_lines:
         offset = _OFFSET.match(lines[index])
-        if offset and (offset[2] or _barred(lines[index]) or (after_text and _OFFSET_ZERO.match(lines[index]))):
+        if offset and (offset[2] or _has_text_bars(lines[index]) or (after_text and _OFFSET_ZERO.match(lines[index]))):
             return index
         after_text = after_text or _HEX.fullmatch(lines[index]) is None
     return None
 
 
-def _barred(line: str) -> bool:
+def _has_text_bars(line: str) -> bool:
     line = line.rstrip()
     return (line.endswith("|") and line.count("|") > 1) or (line.endswith("<") and ">" in line)
 
@@ -68,10 +68,10 @@ def _barred(line: str) -> bool:
 def _offsets_agree(lines: Sequence[str]) -> bool:
     """Whether most lines begin with the number of bytes in the lines before them, as offsets do."""
     try:
-        rows = [_row(line, 1) for line in lines]
+        rows = [_parse_row(line, 1) for line in lines]
     except HexError:
         return False
-    return 2 * _agreeing(rows, _radix(rows)) > len(rows) - 1
+    return 2 * _count_consecutive(rows, _find_radix(rows)) > len(rows) - 1
 
 
 def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
@@ -85,14 +85,14 @@ def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
         client = [line if not indented[index] else "" for index, line in enumerate(rows)]
         server = [line if indented[index] else "" for index, line in enumerate(rows)]
         return [_read_dump(client, first, len(lines)), _read_dump(server, indented.index(True, first), len(lines))]
-    starts = [first, *(index for index in range(first + 1, len(lines)) if _restarts(lines[index]))]
+    starts = [first, *(index for index in range(first + 1, len(lines)) if _starts_dump(lines[index]))]
     return [
         _read_dump(lines, start, _end_of_rows(lines, start, end))
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
     ]
 
 
-def _restarts(line: str) -> bool:
+def _starts_dump(line: str) -> bool:
     """Whether a line is the first of a dump: offset 0, and bytes."""
     offset = _OFFSET.match(line)
     return offset is not None and not offset[1].strip("0") and _GROUP.match(line, offset.end()) is not None
@@ -113,16 +113,16 @@ def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
     for number, line in enumerate(lines[first:end], first + 1):
         if line.strip() == "*":
             star = number
-        elif not _PASSED_OVER.match(line):
-            rows.append(_row(line, number, after_star=bool(star)))
+        elif not _SKIPPED_LINE.match(line):
+            rows.append(_parse_row(line, number, after_star=bool(star)))
             star = 0
     if star:
         raise HexError(
             "the line after '*' is missing: its offset shows how many bytes '*' replaces", line=star, column=1
         )
-    radix = _radix(rows)
+    radix = _find_radix(rows)
     start = int(rows[0].offset, radix)
-    preceding = [number for number, line in enumerate(lines[:first], 1) if not _PASSED_OVER.match(line)]
+    preceding = [number for number, line in enumerate(lines[:first], 1) if not _SKIPPED_LINE.match(line)]
     if preceding and start:
         raise HexError(
             f"this is not a dump line, but the next one has offset {rows[0].offset}", line=preceding[0], column=1
@@ -148,7 +148,7 @@ def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
     return HexError(message, line=row.line, column=row.column)
 
 
-def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
+def _parse_row(line: str, number: int, *, after_star: bool = False) -> _Row:
     offset = _OFFSET.match(line)
     if offset is None:
         raise HexError("this line of the dump has no offset: remove it or restore it", line=number, column=1)
@@ -171,21 +171,21 @@ def _row(line: str, number: int, *, after_star: bool = False) -> _Row:
         raise HexError(f"{stray[0]!r} is not a hex digit", line=number, column=stray.start() + 1)
     data = bytes.fromhex(digits)
     extra = _HEX_AFTER_GAP.match(line, position)
-    if extra and not printable(data).replace(" ", "").startswith(extra[1]):
+    if extra and not printable_ascii(data).replace(" ", "").startswith(extra[1]):
         message = f"'{extra[1]}' after the gap may be bytes or text: close the gap or remove the text"
         raise HexError(message, line=number, column=extra.start(1) + 1)
     return _Row(number, offset.start(1) + 1, offset[1], data, after_star)
 
 
-def _radix(rows: Sequence[_Row]) -> int:
+def _find_radix(rows: Sequence[_Row]) -> int:
     """The radix of the offsets: 16, 8 or 10, whichever makes most consecutive. Seven digits are od's octal ones."""
     order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
     digits = set("".join(row.offset.lower() for row in rows))
     possible_radixes = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]
-    return max(possible_radixes, key=lambda radix: _agreeing(rows, radix))
+    return max(possible_radixes, key=lambda radix: _count_consecutive(rows, radix))
 
 
-def _agreeing(rows: Sequence[_Row], radix: int) -> int:
+def _count_consecutive(rows: Sequence[_Row], radix: int) -> int:
     count = 0
     for row, next_row in pairwise(rows):
         step, width = int(next_row.offset, radix) - int(row.offset, radix), len(row.data)

@@ -18,7 +18,7 @@ from dissectors.wire.skip import Skipper, fields_skipper, read_length, skip_tags
 
 _NODE_IDS = {"node_id", "broker_id"}
 #: Their responses list all brokers of the cluster.
-_COMPLETE = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
+_LISTS_ALL_BROKERS = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
 
 
 class BrokerAddress(NamedTuple):
@@ -57,7 +57,7 @@ class AddressRewriter:
         """Wants responses that can contain addresses."""
         if direction is Direction.REQUEST:
             return False
-        oldest, newest = _versions().get(api_key, (0, -1))
+        oldest, newest = _supported_versions().get(api_key, (0, -1))
         if api_version > newest >= 0:
             self._report(api_key, api_version)
             return False
@@ -72,11 +72,11 @@ class AddressRewriter:
         spans = locate_addresses(frame, header.api_key, header.api_version)
         if not spans:
             return FORWARD
-        lists_all_brokers = header.api_key in _COMPLETE
+        lists_all_brokers = header.api_key in _LISTS_ALL_BROKERS
         new_addresses = self._translate([span.address for span in spans], lists_all_brokers)
         changes = [(span, new_address) for span, new_address in zip(spans, new_addresses, strict=True) if new_address is not None]
         changes = [(span, new_address) for span, new_address in changes if new_address != span.address[1:]]
-        return Replace(_rewritten(frame, changes)) if changes else FORWARD
+        return Replace(_rewrite_frame(frame, changes)) if changes else FORWARD
 
 
 class AddressSpan(NamedTuple):
@@ -101,24 +101,24 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
     try:
         body = struct_skipper(layouts.response_header)(frame, 4)
         spans: list[AddressSpan] = []
-        _collect(layouts.response, frame, body, (), spans, is_whole=False)
+        _collect_addresses(layouts.response, frame, body, (), spans, is_whole=False)
         return [span for span in spans if span.address.host and span.address.port > 0]
     except Irregular:
         return []
 
 
 @functools.cache
-def _versions() -> dict[int, tuple[int, int]]:
+def _supported_versions() -> dict[int, tuple[int, int]]:
     """The oldest and newest version of each API whose response can contain addresses."""
     versions_by_key = {}
     for api in schemas.apis():
-        versions = [index for index in range(api.min_version, api.max_version + 1) if _can_have(api.key, index)]
+        versions = [index for index in range(api.min_version, api.max_version + 1) if _can_have_addresses(api.key, index)]
         if versions:
             versions_by_key[api.key] = versions[0], api.max_version
     return versions_by_key
 
 
-def _can_have(api_key: int, api_version: int) -> bool:
+def _can_have_addresses(api_key: int, api_version: int) -> bool:
     layouts = api_layouts(api_key, api_version)
     return layouts is not None and _has_address(layouts.response)
 
@@ -142,14 +142,14 @@ def _leads_to_address(field: Field) -> bool:
 @cached_on_owner
 def _needed_fields(layout: Layout) -> tuple[Field, ...]:
     """The fields of a message up to the last one with addresses: the topics of Metadata are not read."""
-    if _is_address(layout) or _tagged(layout):
+    if _is_address(layout) or _address_tags(layout):
         return layout.fields
     last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
     return layout.fields[: last + 1]
 
 
 @cached_on_owner
-def _tagged(layout: Layout) -> dict[int | None, Field]:
+def _address_tags(layout: Layout) -> dict[int | None, Field]:
     """The tagged fields that lead to addresses, by tag."""
     return {field.tag: field for field in layout.tagged if _leads_to_address(field)}
 
@@ -162,7 +162,7 @@ def _skipper_to_tags(layout: Layout) -> Skipper | None:
     return fields_skipper(layout.fields)
 
 
-def _collect(
+def _collect_addresses(
     layout: Layout,
     data: bytes,
     position: int,
@@ -188,8 +188,8 @@ def _collect(
             raise Irregularity
         spans[field.name] = start, position
     if _is_address(layout):
-        address_spans.append(_span(spans, host_length, data, tag_sizes))
-    if layout.flexible and _tagged(layout):
+        address_spans.append(_address_span(spans, host_length, data, tag_sizes))
+    if layout.flexible and _address_tags(layout):
         return _collect_tags(layout, data, position, tag_sizes, address_spans)
     return skip_tags(data, position) if layout.flexible and is_whole else position
 
@@ -204,7 +204,7 @@ def _collect_field(
     elif field.length is not None:  # a nullable struct
         count, position = int(data[position] == 1), position + 1
     for _ in range(count):
-        position = _collect(field.struct, data, position, tag_sizes, spans)
+        position = _collect_addresses(field.struct, data, position, tag_sizes, spans)
     return position
 
 
@@ -212,7 +212,7 @@ def _collect_tags(
     layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], spans: list[AddressSpan]
 ) -> int:
     count, position = _read_uvarint(data, position)
-    fields_by_tag = _tagged(layout) if count else {}
+    fields_by_tag = _address_tags(layout) if count else {}
     for _ in range(count):
         tag, start = _read_uvarint(data, position)
         size, position = _read_uvarint(data, start)
@@ -229,22 +229,22 @@ def _read_uvarint(data: bytes, position: int) -> tuple[int, int]:
     return value + 1, position
 
 
-def _span(
+def _address_span(
     spans: dict[str, tuple[int, int]], host_length: str, data: bytes, tag_sizes: tuple[tuple[int, int], ...]
 ) -> AddressSpan:
-    (node_id,) = (_number(data, span) for name, span in spans.items() if name in _NODE_IDS)
+    (node_id,) = (_read_number(data, span) for name, span in spans.items() if name in _NODE_IDS)
     length, start = read_length(host_length, data, spans["host"][0])
     host = data[start : start + max(length, 0)].decode("utf-8", TEXT_ERRORS)
-    address = BrokerAddress(node_id, host, _number(data, spans["port"]))
+    address = BrokerAddress(node_id, host, _read_number(data, spans["port"]))
     return AddressSpan(address, spans["host"], host_length, spans["port"], tag_sizes)
 
 
-def _number(data: bytes, span: tuple[int, int]) -> int:
+def _read_number(data: bytes, span: tuple[int, int]) -> int:
     """Read an int32, or a uint16: the ports in APIs between controllers."""
     return int.from_bytes(data[slice(*span)], "big", signed=span[1] - span[0] == 4)
 
 
-def _rewritten(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]]) -> bytes:
+def _rewrite_frame(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]]) -> bytes:
     """Return the frame with these hosts and ports, and with the lengths that change with them."""
     splices: dict[tuple[int, int], bytes] = {}
     for span, (host, port) in changes:

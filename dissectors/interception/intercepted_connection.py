@@ -40,7 +40,7 @@ class InterceptedConnection:
         max_held_bytes: int = MAX_HELD_BYTES,
         report: Callable[[TooLarge], None] = lambda event: None,
     ) -> None:
-        find_handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_handling, tuple(interceptors)))
+        find_handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_find_handling, tuple(interceptors)))
         pending = PendingRequests()
         limits = Limits(max_held_bytes, report)
         self._pending = pending
@@ -58,7 +58,7 @@ class InterceptedConnection:
         return self._streams[direction].end()
 
 
-def _handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> Handling | None:
+def _find_handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> Handling | None:
     """How frames of an API version are handled; None if they pass, and their responses too."""
     api_key, version = _KEY_AND_VERSION.unpack(key_and_version)
     requests, responses = (

@@ -20,14 +20,14 @@ from dissectors.interception.interceptor import (
     RequestHeader,
 )
 from dissectors.interception.pending_requests import Handling, PendingRequests
-from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
+from dissectors.interception.produce_acks import ACKS_PREFIX_BYTES, expects_response
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.limits import MAX_FRAME_BYTES
 
 _PRODUCE = int(ApiKey.PRODUCE)
-_FEW = 100  # requests in flight: clients usually have fewer
+_FEW_REQUESTS = 100  # requests in flight: clients usually have fewer
 _MAX_SIZE = 4 + MAX_FRAME_BYTES
-_UNFRAMED = sys.maxsize  # what is not made of frames passes like one frame that never ends
+_UNFRAMED_SIZE = sys.maxsize  # what is not made of frames passes like one frame that never ends
 
 
 class Delivery(NamedTuple):
@@ -109,7 +109,7 @@ class _Stream(ABC):
             sent, answer = data[frame_start : frame_start + needed], None
             correlation_id = data[frame_start + self.header_bytes - 4 : frame_start + self.header_bytes]
             if interceptors := handling.interceptors[self.direction]:
-                header = RequestHeader(handling.api_key, handling.api_version, _number(correlation_id))
+                header = RequestHeader(handling.api_key, handling.api_version, _parse_correlation_id(correlation_id))
                 if size > self._limits.max_held_bytes:
                     self._limits.report(TooLarge(self.direction, header, size))
                 else:
@@ -130,7 +130,7 @@ class _Stream(ABC):
         """The direction has ended: return what was held of an incomplete frame."""
         incomplete = b"".join(self._held)
         self._held.clear()
-        self._left = _UNFRAMED
+        self._left = _UNFRAMED_SIZE
         return [Delivery(self.direction, incomplete, incomplete)] if incomplete else []
 
     def _next_frame(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
@@ -144,7 +144,7 @@ class _Stream(ABC):
         while position <= last:
             size = 4 + int.from_bytes(data[position : position + 4], "big")
             if size > _MAX_SIZE:
-                return _UNFRAMED, 0, None
+                return _UNFRAMED_SIZE, 0, None
             if size >= header_bytes:  # else nobody can want it
                 if position + 8 > len(data):
                     return position, header_bytes, None
@@ -214,13 +214,13 @@ class RequestStream(_Stream):
     _answers: Sequence[bytes] = ()
 
     def _needs(self, handling: Handling, size: int) -> int:
-        return max(super()._needs(handling, size), min(size, ACKS_WITHIN) if handling.reads_acks else 0)
+        return max(super()._needs(handling, size), min(size, ACKS_PREFIX_BYTES) if handling.reads_acks else 0)
 
     def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
         if handling.interceptors[Direction.REQUEST] or handling.reads_acks or position + self.header_bytes > len(data):
             return False
         # Reading acks takes as long as all the rest. A few requests that never get a response do no harm here.
-        if len(self._pending) < _FEW or _expects_response(handling, data[position : position + ACKS_WITHIN]):
+        if len(self._pending) < _FEW_REQUESTS or _expects_response(handling, data[position : position + ACKS_PREFIX_BYTES]):
             self._pending.add(data[position + 8 : position + 12], handling)
         return True
 
@@ -259,5 +259,5 @@ def _expects_response(handling: Handling, start: bytes) -> bool:
     return handling.api_key != _PRODUCE or expects_response(start, handling.api_version)
 
 
-def _number(correlation_id: bytes) -> int:
+def _parse_correlation_id(correlation_id: bytes) -> int:
     return int.from_bytes(correlation_id, "big", signed=True)

@@ -11,7 +11,7 @@ from dissectors.wire.compiled import Irregular
 from dissectors.wire.skip import Skipper, skipper_to, struct_skipper
 
 #: Bytes of a frame, size included, that usually contain `acks`; a very long client id moves it further back.
-ACKS_WITHIN: Final = 512
+ACKS_PREFIX_BYTES: Final = 512
 
 
 def expects_response(start: bytes, api_version: int) -> bool:

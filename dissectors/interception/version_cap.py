@@ -34,13 +34,13 @@ class VersionCap:
         if layouts is None:
             return FORWARD
         try:
-            new_frame = _capped(frame, layouts.response)
+            new_frame = _cap_versions(frame, layouts.response)
         except Irregular:
             return FORWARD
         return FORWARD if new_frame == frame else Replace(new_frame)
 
 
-def _capped(frame: bytes, layout: Layout) -> bytes:
+def _cap_versions(frame: bytes, layout: Layout) -> bytes:
     new_frame = bytearray(frame)
     (ranges_field,) = (field for field in layout.fields if field.name == "api_keys")
     assert ranges_field.struct is not None

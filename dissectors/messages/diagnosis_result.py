@@ -42,6 +42,6 @@ class Diagnosis:
     layout: Layout | None = None
 
 
-def certain(edit: Edit, path: str, start: int, end: int, sentence: str, hint: str) -> Diagnosis:
+def certain_diagnosis(edit: Edit, path: str, start: int, end: int, sentence: str, hint: str) -> Diagnosis:
     """A diagnosis that needs no search because the frame itself shows the edit."""
     return Diagnosis(edit, 1.0, path, start, end, sentence, hint)

@@ -8,7 +8,7 @@ from dissectors.messages.message import Message, walk_message
 from dissectors.wire.paths import render
 
 
-class ProblemPlace(TypedDict, total=False):
+class ProblemLocation(TypedDict, total=False):
     """Arguments for a `Problem`: ``Problem("...", **locate(message, "brokers", 1, "port"))``."""
 
     path: str
@@ -16,7 +16,7 @@ class ProblemPlace(TypedDict, total=False):
     end: int
 
 
-def locate(message: Message, *path: str | int) -> ProblemPlace:
+def locate(message: Message, *path: str | int) -> ProblemLocation:
     """The path and span of a field of the body, or of the header if the path begins with ``header``.
 
     A field that is not on the wire gets the span of the struct that would hold it. The first call for a message
@@ -32,4 +32,4 @@ def locate(message: Message, *path: str | int) -> ProblemPlace:
         if (node := tree.child(siblings, name)) is None:
             break
         start, end, siblings = node.start, node.end, node.children
-    return ProblemPlace(path=render(names), start=start, end=end)
+    return ProblemLocation(path=render(names), start=start, end=end)

@@ -61,7 +61,7 @@ class ApiLayouts(NamedTuple):
     response: Layout
 
 
-def _api_layouts(api: str, api_key: int, version: int) -> ApiLayouts:
+def _build_api_layouts(api: str, api_key: int, version: int) -> ApiLayouts:
     request_header, response_header = schemas.header_versions(api_key, version)
     request = layout("RequestHeader", request_header), layout(f"{api}Request", version)
     response = layout("ResponseHeader", response_header), layout(f"{api}Response", version)
@@ -85,7 +85,7 @@ def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
         api = schemas.api(api_key)
         if api is None or not api.min_version <= version <= api.max_version:
             return None
-        layouts = _api_layouts_cache[api_key, version] = _api_layouts(api.name, api_key, version)
+        layouts = _api_layouts_cache[api_key, version] = _build_api_layouts(api.name, api_key, version)
     return layouts
 
 
@@ -206,12 +206,12 @@ def read_request(frame: bytes) -> Message:
         header_layout = layout("RequestHeader", 1)
         header = decode(header_layout, frame, 4).values
         api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
-        return _read(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
+        return _read_frame(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
     api_key, version = key_and_version = _API_AND_VERSION(frame, 4)
     layouts = _api_layouts_cache.get(key_and_version) or api_layouts(api_key, version)
     if layouts is None:
-        return _read(frame, _opaque(True, api_key, version, layout("RequestHeader", 1)))
-    return _read(frame, layouts.request_kind)
+        return _read_frame(frame, _opaque_kind(True, api_key, version, layout("RequestHeader", 1)))
+    return _read_frame(frame, layouts.request_kind)
 
 
 def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
@@ -229,12 +229,12 @@ def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
         return read_response(frame, api.key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
         version_0 = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
-        message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))
+        message = _read_frame(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))
         if message.error is None and not message.trailing:
             return message
     if layouts is None:
-        return _read(frame, _opaque(False, api_key, version, layout("ResponseHeader", 0)))
-    return _read(frame, layouts.response_kind)
+        return _read_frame(frame, _opaque_kind(False, api_key, version, layout("ResponseHeader", 0)))
+    return _read_frame(frame, layouts.response_kind)
 
 
 def read_head(frame: bytes, request: Message | None = None) -> Message | None:
@@ -255,7 +255,7 @@ def read_head(frame: bytes, request: Message | None = None) -> Message | None:
                    False, head_only=True)  # fmt: skip
 
 
-def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
+def _opaque_kind(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
     api = schemas.api(api_key)
     if api is None:
         reason = f"unknown API key {api_key}"
@@ -264,10 +264,10 @@ def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout)
     return FrameKind(is_request, api_key, api_name(api_key), version, header_layout, None, reason)
 
 
-def _read(frame: bytes, kind: FrameKind) -> Message:
+def _read_frame(frame: bytes, kind: FrameKind) -> Message:
     try:
         if (decode_frame := kind.decoder) is None:
-            decode_frame = kind.decoder = _compile(kind.header_layout, kind.body_layout)
+            decode_frame = kind.decoder = _compile_decoder(kind.header_layout, kind.body_layout)
         try:
             header, body, start, flags = decode_frame(frame)
         except compiled.Irregular:
@@ -285,11 +285,11 @@ def _read(frame: bytes, kind: FrameKind) -> Message:
         return message.without_body(Failure.of("decoding a frame", error))
 
 
-def _compile(header: Layout, body: Layout | None) -> compiled.FrameDecoder:
-    return _undecodable if body is None else compiled.frame_decoder(header, body)
+def _compile_decoder(header: Layout, body: Layout | None) -> compiled.FrameDecoder:
+    return _reject_frame if body is None else compiled.frame_decoder(header, body)
 
 
-def _undecodable(_: bytes) -> tuple[dict[str, Any], dict[str, Any], int, int]:
+def _reject_frame(_: bytes) -> tuple[dict[str, Any], dict[str, Any], int, int]:
     raise Irregularity
 
 
@@ -336,7 +336,7 @@ class Tree:
 
     def child(self, siblings: list[Node], name: str) -> Node | None:
         """The first of the nodes of a list in this tree that has a name, in constant time from the second call on."""
-        if len(siblings) <= _FEW:
+        if len(siblings) <= _MAX_UNINDEXED_NODES:
             return next((node for node in siblings if node.name == name), None)
         if (by_name := self._by_name.get(id(siblings))) is None:
             by_name = self._by_name[id(siblings)] = {node.name: node for node in reversed(siblings)}
@@ -344,7 +344,7 @@ class Tree:
 
 
 #: The number of nodes that are searched without an index.
-_FEW = 16
+_MAX_UNINDEXED_NODES = 16
 
 
 def walk_message(message: Message, *, most_nodes: int = MAX_NODES) -> Tree:

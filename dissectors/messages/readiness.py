@@ -15,7 +15,7 @@ NOT_READY: Final = frozenset(
 )  # fmt: skip
 
 
-def only_not_ready(codes: Iterable[int]) -> bool:
+def are_all_not_ready(codes: Iterable[int]) -> bool:
     """Whether these error codes of a response say that the broker was not ready, and nothing else."""
     errors = set(codes)
     return bool(errors) and errors <= NOT_READY

@@ -23,7 +23,7 @@ Condition = Callable[[Row], bool]
 Rule = tuple[tuple[str, ...], tuple[str, ...], Condition]
 
 
-def _always(_: Row) -> bool:
+def _is_always_secret(_: Row) -> bool:
     return True
 
 
@@ -31,29 +31,29 @@ def _quotes_token(row: Row) -> bool:
     return bool(_TOKEN.search(row.get("error_message") or ""))
 
 
-def _sensitive(row: Row) -> bool:
+def _is_sensitive(row: Row) -> bool:
     return is_sensitive_config(row.get("name") or "")
 
 
 #: (api, is request) -> its rules.
 _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
-    ("SaslAuthenticate", True): (((), ("auth_bytes",), _always),),
-    ("SaslAuthenticate", False): (((), ("auth_bytes",), _always), ((), ("error_message",), _quotes_token)),
-    ("AlterUserScramCredentials", True): ((("upsertions",), ("salt", "salted_password"), _always),),
-    ("CreateDelegationToken", False): (((), ("hmac",), _always),),
-    ("RenewDelegationToken", True): (((), ("hmac",), _always),),
-    ("ExpireDelegationToken", True): (((), ("hmac",), _always),),
-    ("DescribeDelegationToken", False): ((("tokens",), ("hmac",), _always),),
-    ("AlterConfigs", True): ((("resources", "configs"), ("value",), _sensitive),),
-    ("IncrementalAlterConfigs", True): ((("resources", "configs"), ("value",), _sensitive),),
-    ("CreateTopics", True): ((("topics", "configs"), ("value",), _sensitive),),
-    ("CreateTopics", False): ((("topics", "configs"), ("value",), _sensitive),),
+    ("SaslAuthenticate", True): (((), ("auth_bytes",), _is_always_secret),),
+    ("SaslAuthenticate", False): (((), ("auth_bytes",), _is_always_secret), ((), ("error_message",), _quotes_token)),
+    ("AlterUserScramCredentials", True): ((("upsertions",), ("salt", "salted_password"), _is_always_secret),),
+    ("CreateDelegationToken", False): (((), ("hmac",), _is_always_secret),),
+    ("RenewDelegationToken", True): (((), ("hmac",), _is_always_secret),),
+    ("ExpireDelegationToken", True): (((), ("hmac",), _is_always_secret),),
+    ("DescribeDelegationToken", False): ((("tokens",), ("hmac",), _is_always_secret),),
+    ("AlterConfigs", True): ((("resources", "configs"), ("value",), _is_sensitive),),
+    ("IncrementalAlterConfigs", True): ((("resources", "configs"), ("value",), _is_sensitive),),
+    ("CreateTopics", True): ((("topics", "configs"), ("value",), _is_sensitive),),
+    ("CreateTopics", False): ((("topics", "configs"), ("value",), _is_sensitive),),
     ("DescribeConfigs", False): (
-        (("results", "configs"), ("value",), _sensitive),
-        (("results", "configs", "synonyms"), ("value",), _sensitive),
+        (("results", "configs"), ("value",), _is_sensitive),
+        (("results", "configs", "synonyms"), ("value",), _is_sensitive),
     ),
-    ("Envelope", True): (((), ("request_data",), _always),),
-    ("Envelope", False): (((), ("response_data",), _always),),
+    ("Envelope", True): (((), ("request_data",), _is_always_secret),),
+    ("Envelope", False): (((), ("response_data",), _is_always_secret),),
 }
 
 
@@ -62,8 +62,8 @@ APIS = tuple(sorted({api for api, _ in _MESSAGES}))
 
 #: Payload -> (names of its secret fields, condition). DelegationTokenRecord has none: its HMAC is not in the log.
 _PAYLOADS: dict[str, tuple[tuple[str, ...], Condition]] = {
-    "UserScramCredentialRecord": (("salt", "stored_key", "server_key"), _always),
-    "ConfigRecord": (("value",), _sensitive),
+    "UserScramCredentialRecord": (("salt", "stored_key", "server_key"), _is_always_secret),
+    "ConfigRecord": (("value",), _is_sensitive),
 }
 
 #: Topics whose record data is shown only where it is known to contain no secret.
@@ -80,19 +80,19 @@ def may_hold_secrets(message: Message) -> bool:
     return bool(rules(message))
 
 
-def unreadable_secret(message: Message) -> bool:
+def has_unreadable_secret(message: Message) -> bool:
     """Whether the whole body must be withheld: it may contain a secret, but does not decode."""
     return may_hold_secrets(message) and bool(message.error or message.opaque or message.trailing)
 
 
 def holds_secret(message: Message) -> bool:
     """Whether any part of this message is withheld."""
-    return unreadable_secret(message) or redacted(message) != message.body
+    return has_unreadable_secret(message) or redacted(message) != message.body
 
 
 def redacted(message: Message) -> dict[str, Any]:
     """The body with its secrets replaced; the same object if it has none."""
-    if unreadable_secret(message):
+    if has_unreadable_secret(message):
         return {}
     body = message.body
     for path, names, condition in rules(message):
@@ -101,7 +101,7 @@ def redacted(message: Message) -> dict[str, Any]:
 
 
 def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: Condition) -> Row:
-    condition = condition_below(row, condition)
+    condition = condition_within(row, condition)
     if path:
         elements = row.get(path[0])
         if not isinstance(elements, list):
@@ -109,25 +109,25 @@ def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: 
         return {**row, path[0]: [_redact(element, path[1:], names, condition) for element in elements]}
     if not condition(row):
         return row
-    return {**row, **{name: withheld(row[name]) for name in names if row.get(name) is not None}}
+    return {**row, **{name: redaction_text(row[name]) for name in names if row.get(name) is not None}}
 
 
-def condition_below(row: Row, condition: Condition) -> Condition:
+def condition_within(row: Row, condition: Condition) -> Condition:
     """The condition for this struct and those in it: brokers mark a configuration as sensitive, not its synonyms."""
-    return _always if row.get("is_sensitive") else condition
+    return _is_always_secret if row.get("is_sensitive") else condition
 
 
 def payload_secrets(payload: str, row: Row) -> tuple[str, ...]:
     """The names of the fields of a decoded payload that are secret and not null."""
-    names, condition = _PAYLOADS.get(payload, ((), _always))
+    names, condition = _PAYLOADS.get(payload, ((), _is_always_secret))
     return tuple(name for name in names if row.get(name) is not None) if names and condition(row) else ()
 
 
-def size(value: str | bytes | memoryview) -> int:
+def value_size(value: str | bytes | memoryview) -> int:
     """The size of a value in bytes, without its length prefix."""
     return len(value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value)
 
 
-def withheld(value: str | bytes | memoryview) -> str:
+def redaction_text(value: str | bytes | memoryview) -> str:
     """The text that replaces a secret: ``(redacted, 32 bytes)``."""
-    return f"(redacted, {size(value)} bytes)"
+    return f"(redacted, {value_size(value)} bytes)"

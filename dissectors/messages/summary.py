@@ -133,7 +133,7 @@ def generation_id(message: Message) -> int | None:
     path = _generation_path(message.layout)
     if not path:
         return None
-    values: Values | None = message.body if len(path) == 1 else _only(message.body.get(path[0]))
+    values: Values | None = message.body if len(path) == 1 else _single_row(message.body.get(path[0]))
     return values.get(path[-1]) if values else None
 
 
@@ -175,7 +175,7 @@ def _generation_path(layout: Layout) -> tuple[str, ...]:
     return ()
 
 
-def _only(rows: list[Values] | None) -> Values | None:
+def _single_row(rows: list[Values] | None) -> Values | None:
     return rows[0] if rows and len(rows) == 1 else None
 
 
@@ -208,13 +208,13 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
             if name or "topic_id" in fields:
                 readers.append(_topic_reader(field, name, fields))
             elif nested := _topic_readers(field.struct):
-                readers.append(_below(field, nested))
+                readers.append(_nested_reader(field, nested))
         elif field.entity == "topicName" and field.array:
-            readers.append(_names(field.name))
+            readers.append(_name_list_reader(field.name))
     return readers
 
 
-def _below(field: Field, readers: list[TopicReader]) -> TopicReader:
+def _nested_reader(field: Field, readers: list[TopicReader]) -> TopicReader:
     def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
         for row in _rows(values, field.name, field.array):
             for reader in readers:
@@ -223,7 +223,7 @@ def _below(field: Field, readers: list[TopicReader]) -> TopicReader:
     return read
 
 
-def _names(name: str) -> TopicReader:
+def _name_list_reader(name: str) -> TopicReader:
     def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
         topics.extend(make(topic, None, []) for topic in values.get(name) or ())
 
@@ -357,7 +357,7 @@ def _error_readers(layout: Layout) -> list[ErrorReader]:
         if field.type == "int16" and not field.array and field.name.endswith("error_code"):
             readers.append(_code_reader(field.name))
         elif field.struct is not None and (nested := _error_readers(field.struct)):
-            readers.append(_errors_below(field, nested))
+            readers.append(_nested_error_reader(field, nested))
     return readers
 
 
@@ -369,7 +369,7 @@ def _code_reader(name: str) -> ErrorReader:
     return read
 
 
-def _errors_below(field: Field, readers: list[ErrorReader]) -> ErrorReader:
+def _nested_error_reader(field: Field, readers: list[ErrorReader]) -> ErrorReader:
     def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
         for index, row in enumerate(_rows(values, field.name, field.array)):
             where = f"{path}{field.name}[{index}]." if field.array else f"{path}{field.name}."

@@ -10,10 +10,10 @@ from dissectors.messages.message import Message
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 Row = dict[str, Any]
-_Holds = Callable[[Sequence[Row]], bool]
+_TagDetector = Callable[[Sequence[Row]], bool]
 
 
-class Tagged(NamedTuple):
+class TaggedStruct(NamedTuple):
     """A struct with tagged fields. `path` has the form that `dissectors.messages.locate` takes."""
 
     path: tuple[str | int, ...]
@@ -21,12 +21,12 @@ class Tagged(NamedTuple):
     row: Row
 
 
-def tagged(message: Message) -> Iterator[Tagged]:
+def structs_with_tags(message: Message) -> Iterator[TaggedStruct]:
     """The structs of a well-formed message whose tag buffers are not empty, the header first."""
     if message.header_layout.flexible:
-        yield from _find(message.header_layout, message.header, ("header",))
-    if message.layout is not None and message.layout.flexible and _holds(message.layout)((message.body,)):
-        yield from _find(message.layout, message.body, ())
+        yield from _find_tagged(message.header_layout, message.header, ("header",))
+    if message.layout is not None and message.layout.flexible and _tag_detector(message.layout)((message.body,)):
+        yield from _find_tagged(message.layout, message.body, ())
 
 
 def is_default(field: Field, value: Any) -> bool:
@@ -37,39 +37,39 @@ def is_default(field: Field, value: Any) -> bool:
     return "_tags" not in value and all(is_default(field, value.get(field.name, field.default)) for field in inner)
 
 
-def _find(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[Tagged]:
+def _find_tagged(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[TaggedStruct]:
     if len(row) > len(layout.fields):
-        yield Tagged(path, layout, row)
+        yield TaggedStruct(path, layout, row)
     for field, struct, holds in _structs(layout):
         value = row.get(field.name)
         if not value:
             continue
         if not field.array:
-            yield from _find(struct, value, (*path, field.name))
+            yield from _find_tagged(struct, value, (*path, field.name))
         elif holds(value):
             for index, element in enumerate(value):
-                yield from _find(struct, element, (*path, field.name, index))
+                yield from _find_tagged(struct, element, (*path, field.name, index))
 
 
 @cached_on_owner
-def _structs(layout: Layout) -> list[tuple[Field, Layout, _Holds]]:
+def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
     """The fields of a layout that are structs or arrays of them, with that layout and its `_holds`."""
     return [
-        (field, field.struct, _holds(field.struct))
+        (field, field.struct, _tag_detector(field.struct))
         for field in (*layout.fields, *layout.tagged)
         if field.struct is not None
     ]
 
 
 @cached_on_owner
-def _holds(layout: Layout) -> _Holds:
+def _tag_detector(layout: Layout) -> _TagDetector:
     """A function that returns whether any of several structs, or a struct in them, has a tagged field.
 
     A struct with tagged fields has more keys than plain fields.
     """
     plain_count = len(layout.fields)
     nested = [
-        (itemgetter(field.name), field.array, _holds(field.struct))
+        (itemgetter(field.name), field.array, _tag_detector(field.struct))
         for field in layout.fields
         if field.struct is not None
     ]

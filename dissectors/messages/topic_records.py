@@ -20,7 +20,7 @@ _BATCH_START = struct.Struct(">qi")
 _MAX_BATCHES = 1_000
 
 # Faster than `BatchSpan(...)`: this is done for every partition.
-_new = tuple.__new__
+_new_tuple = tuple.__new__
 _read_header, _HEADER_SIZE = HEADER.unpack_from, HEADER.size
 
 
@@ -78,7 +78,7 @@ def topic_records(message: Message) -> list[TopicRecords]:
     cached = message.records_cache
     if cached is None:
         path = None if message.layout is None else records_path(message.layout)
-        cached = message.records_cache = [] if path is None else _read(message.body, path)
+        cached = message.records_cache = [] if path is None else _read_topics(message.body, path)
     return cached
 
 
@@ -103,7 +103,7 @@ def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
     """The header of the first batch of record data; None if it has another format or is truncated."""
     if data is None or len(data) < _HEADER_SIZE or data[16] != _MAGIC:
         return None
-    return _new(BatchSpan, (0, len(data), *_read_header(data)))
+    return _new_tuple(BatchSpan, (0, len(data), *_read_header(data)))
 
 
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
@@ -121,13 +121,13 @@ def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None
     return None
 
 
-def _read(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
+def _read_topics(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
     topics, name, partitions, index = path
     result = []
     for topic in body.get(topics) or ():
         rows = []
         for row in topic.get(partitions) or ():
             data = row.get("records")
-            rows.append(_new(PartitionRecords, (row.get(index), row, data, first_batch(data) if data else None)))
-        result.append(_new(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
+            rows.append(_new_tuple(PartitionRecords, (row.get(index), row, data, first_batch(data) if data else None)))
+        result.append(_new_tuple(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
     return result

@@ -25,7 +25,7 @@ _HEADER_SIZE: Final = HEADER.size
 _read_length = struct.Struct(">i").unpack_from
 _MAX_BATCHES: Final = 1_000
 _MAX_MARKERS: Final = 1_000
-_OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
+_TRANSACTION_FLAGS: Final = TRANSACTIONAL | CONTROL
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _MARKERS: Final = {number: name == "COMMIT" for number, name in TYPES.items() if name in ("ABORT", "COMMIT")}
 
@@ -64,7 +64,7 @@ class PartitionEnds(NamedTuple):
     held: list[HeldPartition]
 
 
-_NOTHING: Final = PartitionEnds([], [])
+_NO_ENDS: Final = PartitionEnds([], [])
 
 
 def partition_ends(message: Message) -> PartitionEnds:
@@ -74,29 +74,29 @@ def partition_ends(message: Message) -> PartitionEnds:
     """
     ends: PartitionEnds | None = message.ends_cache
     if ends is None:
-        ends = message.ends_cache = _of_fetch(message) if message.api == "Fetch" else _of_markers(message)
+        ends = message.ends_cache = _fetch_ends(message) if message.api == "Fetch" else _marker_ends(message)
     return ends
 
 
-def _of_fetch(message: Message) -> PartitionEnds:
+def _fetch_ends(message: Message) -> PartitionEnds:
     markers: list[TransactionMarker] = []
     held: list[HeldPartition] = []
     for topic in topic_records(message):
         for partition, row, data, batch in topic.partitions:
             last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
-            if not (is_held := 0 <= last_stable_offset < high_watermark) and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
+            if not (is_held := 0 <= last_stable_offset < high_watermark) and (batch is None or not batch.attributes & _TRANSACTION_FLAGS):
                 continue  # nearly all
             topic_partition, producer = (topic.key, partition or 0), (-1, -1)
-            for header in batches(data, flags=_OF_TRANSACTIONS if is_held else CONTROL):
+            for header in batches(data, flags=_TRANSACTION_FLAGS if is_held else CONTROL):
                 if header.attributes & CONTROL:
-                    marker = _marker(topic_partition, header, data)
+                    marker = _read_marker(topic_partition, header, data)
                     if marker is not None and len(markers) < _MAX_MARKERS:
                         markers.append(marker)
                 elif header.base_offset <= last_stable_offset <= header.last_offset:
                     producer = header.producer_id, header.producer_epoch
             if is_held:
                 held.append(HeldPartition(*topic_partition, last_stable_offset, high_watermark, *producer, brought=bool(data)))
-    return PartitionEnds(markers, held) if markers or held else _NOTHING
+    return PartitionEnds(markers, held) if markers or held else _NO_ENDS
 
 
 def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpan]:
@@ -115,7 +115,7 @@ def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpa
         position = end
 
 
-def _marker(topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
+def _read_marker(topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
     """The marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
@@ -134,9 +134,9 @@ def _marker(topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | me
     return TransactionMarker(*topic_partition, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
 
 
-def _of_markers(message: Message) -> PartitionEnds:
+def _marker_ends(message: Message) -> PartitionEnds:
     if message.api != "WriteTxnMarkers" or not message.is_request or not message.well_formed:
-        return _NOTHING
+        return _NO_ENDS
     markers = [
         TransactionMarker(
             topic["name"], partition, marker["producer_id"], marker["producer_epoch"], marker["transaction_result"]
@@ -145,7 +145,7 @@ def _of_markers(message: Message) -> PartitionEnds:
         for topic in marker.get("topics") or ()
         for partition in topic.get("partition_indexes") or ()
     ]
-    return PartitionEnds(markers[:_MAX_MARKERS], []) if markers else _NOTHING
+    return PartitionEnds(markers[:_MAX_MARKERS], []) if markers else _NO_ENDS
 
 
 def producer_of(message: Message) -> tuple[int, int] | None:
@@ -154,14 +154,14 @@ def producer_of(message: Message) -> tuple[int, int] | None:
     if message.api == "Produce":
         rows = (partition for topic in topic_records(message) for partition in topic.partitions)
         batch = next((row.batch for row in rows if row.batch is not None), None)
-        return None if batch is None else _known(batch.producer_id, batch.producer_epoch)
+        return None if batch is None else _known_producer(batch.producer_id, batch.producer_epoch)
     if transactions := body.get("transactions"):  # of a broker: AddPartitionsToTxn from version 4 on
         body = transactions[0] if len(transactions) == 1 else {}
     producer_id = body.get("producer_id", body.get("v3_and_below_producer_id", -1))
-    return _known(producer_id, body.get("producer_epoch", body.get("v3_and_below_producer_epoch", -1)))
+    return _known_producer(producer_id, body.get("producer_epoch", body.get("v3_and_below_producer_epoch", -1)))
 
 
-def _known(producer_id: int, epoch: int) -> tuple[int, int] | None:
+def _known_producer(producer_id: int, epoch: int) -> tuple[int, int] | None:
     return None if producer_id < 0 or epoch < 0 else (producer_id, epoch)
 
 

@@ -2,14 +2,14 @@
 
 from dissectors.records.compression import DEFAULT_LIMIT
 from dissectors.records.encode import encode
-from dissectors.records.reader import WalkedRecords, decode, walk
+from dissectors.records.reader import RecordsWalkResult, decode, walk
 from dissectors.records.summary import Outline, RecordsSummary, outline, summarize
 
 __all__ = [
     "DEFAULT_LIMIT",
     "Outline",
     "RecordsSummary",
-    "WalkedRecords",
+    "RecordsWalkResult",
     "decode",
     "encode",
     "outline",

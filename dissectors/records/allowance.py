@@ -4,9 +4,9 @@ from __future__ import annotations
 
 #: What reading costs, in steps of about a microsecond of one core. Steps are counted, so results do not depend on the
 #: machine or its load.
-RECORD = 4
+RECORD_STEPS = 4
 #: What a record costs in addition if it is read as nodes: one of formats 0 and 1, or an irregular one.
-WALKED = 40
+WALKED_RECORD_STEPS = 40
 _BYTES_PER_STEP = 256
 
 
@@ -20,7 +20,7 @@ class Allowance:
 
     __slots__ = ("record_cost", "steps")
 
-    def __init__(self, steps: int, record_cost: int = RECORD) -> None:
+    def __init__(self, steps: int, record_cost: int = RECORD_STEPS) -> None:
         self.steps = steps
         self.record_cost = record_cost
 
@@ -38,7 +38,7 @@ class Allowance:
 
     def release(self, count: int) -> None:
         """Return what was reserved for `count` records, to charge what they really take."""
-        self.steps += count * (self.record_cost - RECORD)
+        self.steps += count * (self.record_cost - RECORD_STEPS)
 
     def take_records(self, count: int) -> int:
         """Pay for up to `count` records; returns how many may be read."""

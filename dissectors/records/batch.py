@@ -9,9 +9,9 @@ from typing import Any
 
 import google_crc32c
 
-from dissectors.records.allowance import WALKED
+from dissectors.records.allowance import WALKED_RECORD_STEPS
 from dissectors.records.compression import Decompressor, codec_name
-from dissectors.records.control import control
+from dissectors.records.control import read_control_key
 from dissectors.records.cursor import Cursor
 from dissectors.records.fast_path import read_records
 from dissectors.records.formats import (
@@ -19,7 +19,7 @@ from dissectors.records.formats import (
     DELETE_HORIZON,
     TIMESTAMP_TYPE,
     TRANSACTIONAL,
-    counted,
+    count_text,
     sentence,
     timestamp_type,
 )
@@ -83,7 +83,7 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
         return batch | {"records_left_out": count}
     try:
         span = start + HEADER.size, end
-        payload = _payload(data, *span, header, decompressor)
+        payload = _decompress_payload(data, *span, header, decompressor)
         max_records = count if allowance is None else allowance.take_records(count)
         try:
             batch["records"] = read_records(payload, header, max_records)
@@ -91,9 +91,9 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
             cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
             nodes = walk_records(cursor, header)
             for record in nodes if max_records >= count else islice(nodes, max_records):
-                batch["records"].append(_record(record, header))
+                batch["records"].append(_record_values(record, header))
                 if allowance is not None:
-                    allowance.charge(WALKED)
+                    allowance.charge(WALKED_RECORD_STEPS)
                     if allowance.is_spent:
                         break
         if count > (read_count := len(batch["records"])):
@@ -101,7 +101,7 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
     except DecodeError as error:
         error.path = ("records", *error.path)
         batch["error"] = sentence(error)
-    _complete(batch["records"], attributes, header)
+    _add_optional_values(batch["records"], attributes, header)
     return batch
 
 
@@ -145,7 +145,7 @@ def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompresso
     node.meaning = codec_name(header["attributes"])
     node.value = cursor.data[slice(*span)]
     cursor.pos = cursor.end
-    payload = _payload(cursor.data, *span, header, decompressor)
+    payload = _decompress_payload(cursor.data, *span, header, decompressor)
     node.value = None
     records_cursor = Cursor(payload, 0, len(payload), span)
     records_cursor.nodes = node.children
@@ -172,12 +172,12 @@ def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
         raise cursor.fail(f"count is {count}", cursor.pos)
     for index in range(count):
         if cursor.pos == cursor.end:
-            raise cursor.fail(f"bytes end after {index} of {counted(count, 'record')}", cursor.pos)
+            raise cursor.fail(f"bytes end after {index} of {count_text(count, 'record')}", cursor.pos)
         with cursor.struct(str(index)) as node:
             _walk_record(cursor, header)
         yield node
     if remaining := cursor.end - cursor.pos:
-        raise cursor.fail(f"{counted(remaining, 'byte')} left after {counted(count, 'record')}", cursor.pos)
+        raise cursor.fail(f"{count_text(remaining, 'byte')} left after {count_text(count, 'record')}", cursor.pos)
 
 
 def describe_attributes(attributes: int) -> str:
@@ -194,7 +194,7 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     if size < 0:
         raise cursor.fail(f"length is {size}", start, "length")
     if size > remaining:
-        raise cursor.fail(f"length {size} does not fit: {counted(remaining, 'byte')} left", start, "length")
+        raise cursor.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", start, "length")
     outer_end, cursor.end = cursor.end, cursor.pos + size  # not restored after an error, which ends the batch
     cursor.fixed("attributes", "b")
     delta = cursor.varint("timestamp_delta", 64)
@@ -203,7 +203,7 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     delta.meaning = f"offset {header['base_offset'] + delta.value}"
     key = cursor.blob("key")
     if header["attributes"] & CONTROL:
-        key.meaning = control(key.value)["type"]
+        key.meaning = read_control_key(key.value)["type"]
     cursor.blob("value")
     count_start = cursor.pos
     count = cursor.varint("headers_count").value
@@ -213,18 +213,18 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
         with cursor.struct("headers"):
             for index in range(count):
                 if cursor.pos == cursor.end:
-                    raise cursor.fail(f"record ends after {index} of {counted(count, 'header')}", cursor.pos)
+                    raise cursor.fail(f"record ends after {index} of {count_text(count, 'header')}", cursor.pos)
                 with cursor.struct(str(index)):
                     name = cursor.blob("key", nullable=False)
                     name.value = name.value.decode("utf-8", TEXT_ERRORS)
                     cursor.blob("value")
     if cursor.pos != cursor.end:
-        spare_bytes = counted(cursor.end - cursor.pos, "byte")
+        spare_bytes = count_text(cursor.end - cursor.pos, "byte")
         raise cursor.fail(f"length {size} is {spare_bytes} more than the fields take", start, "length")
     cursor.end = outer_end
 
 
-def _payload(data: bytes, start: int, end: int, header: dict[str, Any], decompressor: Decompressor) -> bytes:
+def _decompress_payload(data: bytes, start: int, end: int, header: dict[str, Any], decompressor: Decompressor) -> bytes:
     """The decompressed bytes of the records."""
     codec = header["attributes"] & 7
     if codec == 0:
@@ -234,7 +234,7 @@ def _payload(data: bytes, start: int, end: int, header: dict[str, Any], decompre
     return payload
 
 
-def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
+def _record_values(node: Node, header: dict[str, Any]) -> dict[str, Any]:
     """The values of a walked record, in the form of `read_records`."""
     fields = {child.name: child for child in node.children}
     headers = fields["headers"].children if "headers" in fields else []
@@ -247,7 +247,7 @@ def _record(node: Node, header: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _complete(records: list[dict[str, Any]], attributes: int, header: dict[str, Any]) -> None:
+def _add_optional_values(records: list[dict[str, Any]], attributes: int, header: dict[str, Any]) -> None:
     """Add the values that only some batches have: sequences, the producer's timestamps, control types."""
     base_sequence = header["base_sequence"]
     if base_sequence >= 0:
@@ -260,4 +260,4 @@ def _complete(records: list[dict[str, Any]], attributes: int, header: dict[str, 
             record["timestamp"] = header["max_timestamp"]
     if attributes & CONTROL:
         for record in records:
-            record["control"] = control(record["key"])
+            record["control"] = read_control_key(record["key"])

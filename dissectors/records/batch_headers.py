@@ -26,7 +26,7 @@ _MAX_TIME: Final = (1 << 63) - 1
 
 def replace_producers(data: bytes | memoryview, replace: Callable[[int, int], tuple[int, int]]) -> bytes:
     """Record data with other producers. `replace` returns the id and epoch to write in place of those of a batch."""
-    return _changed(data, PRODUCER_AT, _PRODUCER, replace)
+    return _change_headers(data, PRODUCER_AT, _PRODUCER, replace)
 
 
 def shift_times(data: bytes | memoryview, ms: int) -> bytes:
@@ -37,10 +37,10 @@ def shift_times(data: bytes | memoryview, ms: int) -> bytes:
             return base, maximum
         return tuple(max(0, min(time + ms, _MAX_TIME)) for time in (base, maximum))  # type: ignore[return-value]
 
-    return _changed(data, _TIMES_AT, _TIMES, shift_pair)
+    return _change_headers(data, _TIMES_AT, _TIMES, shift_pair)
 
 
-def _changed(
+def _change_headers(
     data: bytes | memoryview, offset: int, fields: struct.Struct, change: Callable[[int, int], tuple[int, int]]
 ) -> bytes:
     result = bytearray(data)

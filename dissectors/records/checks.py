@@ -11,10 +11,10 @@ import google_crc32c
 
 from dissectors.records import message_set
 from dissectors.records.batch import CRC_START, HEADER
-from dissectors.records.checksums import other_checksum, other_header
+from dissectors.records.checksums import find_checksum_variant, find_header_variant
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
-from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entries
+from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, count_text, entries
 from dissectors.records.record_checks import BatchSpan, check_records, check_wrapped_records
 
 #: The number of bad batches per message whose records are examined; further ones would be reported as repeats.
@@ -26,13 +26,13 @@ _SMALLEST_RECORD = 7
 _CODEC_COUNT = len(CODECS)
 
 # Faster than `BatchSpan(...)`: this is done for every batch.
-_new = tuple.__new__
+_new_tuple = tuple.__new__
 
 _MESSAGE = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">18xq")
 
 
-class Examined(NamedTuple):
+class ExaminationResult(NamedTuple):
     """The complete batches and messages of a field, their faults, and the size of a truncated one at the end.
 
     `suspects` is the number of bad batches whose records were examined.
@@ -44,14 +44,14 @@ class Examined(NamedTuple):
     suspects: int
 
 
-def valid_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
+def read_valid_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
     """The batch in ``data[start:end]`` if it is of format 2 and `examine` would find no fault in its header and CRC.
 
     A fast check for the usual case.
     """
     if end - start < HEADER.size:
         return None
-    batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
+    batch = _new_tuple(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
     return batch if batch.magic == 2 and is_valid(data, batch, produced=produced) else None
 
 
@@ -88,20 +88,20 @@ class _Examination:
             self.faults += faults
             self.suspects += bool(faults)
 
-    def batch(self, index: int, start: int, end: int) -> None:
+    def add_invalid_batch(self, index: int, start: int, end: int) -> None:
         """Add a batch of format 2 with an invalid header or CRC."""
         data = self.data
         if end - start < HEADER.size:
             text = f"batch_length {end - start - LOG_OVERHEAD} is too small for the header of a batch"
             self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), start + 8, start + 12, text))
             return
-        batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
+        batch = _new_tuple(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
         self.batches.append(batch)
         computed = google_crc32c.value(bytes(data[start + CRC_START : end]))
-        if computed != batch.crc and not self._other_checksum(index, batch, computed):
+        if computed != batch.crc and not self._report_wrong_crc(index, batch, computed):
             return
         if batch.attributes & 7 >= len(CODECS):
-            self._unknown_codec(index, batch, start + CRC_START, 2)
+            self._report_unknown_codec(index, batch, start + CRC_START, 2)
         elif self.suspects < self.most:
             self.suspects += 1
             faults = list(check_records(data, index, batch, produced=self.produced))
@@ -112,7 +112,7 @@ class _Examination:
                 faults.append(Fault(FaultKind.COUNT, path, *span, text, "1 or more", "0", proven=False))
             self.faults += faults
 
-    def message(self, index: int, start: int, end: int) -> None:
+    def add_message(self, index: int, start: int, end: int) -> None:
         """Add a message of format 0 or 1."""
         data = self.data
         offset, size, crc, magic, attributes = _MESSAGE.unpack_from(data, start)
@@ -120,16 +120,16 @@ class _Examination:
         message = BatchSpan(start, end, offset, size, -1, magic, crc, attributes, 0, timestamp, timestamp)
         self.batches.append(message)
         computed = zlib.crc32(data[start + message_set.CRC_START : end])
-        if computed != crc and not self._other_checksum(index, message, computed):
+        if computed != crc and not self._report_wrong_crc(index, message, computed):
             return
         if attributes & 7 > CODECS.index("lz4"):
-            self._unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
+            self._report_unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
         elif self.selects(1) and self.suspects < self.most:
             faults = list(check_wrapped_records(data, index, message))
             self.faults += faults
             self.suspects += bool(faults)
 
-    def tail(self, index: int, entry: BatchEntry) -> None:
+    def add_tail(self, index: int, entry: BatchEntry) -> None:
         """Add bytes that are not a complete batch."""
         start = entry.start
         if entry.fault is not None:
@@ -138,7 +138,7 @@ class _Examination:
             span = entry.fault.offset, entry.fault.offset + size
             self.faults.append(Fault(kind, (str(index), *entry.fault.path), *span, entry.fault.message))
         elif self.produced:
-            byte_count = counted(entry.end - start, "byte")
+            byte_count = count_text(entry.end - start, "byte")
             if entry.end - start < LOG_OVERHEAD:
                 text, span = f"{byte_count} at the end are not a complete batch", (start, entry.end)
             else:
@@ -147,17 +147,17 @@ class _Examination:
                 span = start + 8, start + 12
             self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *span, text, proven=False))
 
-    def _other_checksum(self, index: int, batch: BatchSpan, computed: int) -> bool:
+    def _report_wrong_crc(self, index: int, batch: BatchSpan, computed: int) -> bool:
         """Report a wrong CRC; return whether it is another common checksum of the same bytes."""
         start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
         location = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
         batch_bytes = bytes(self.data[batch.start : batch.end])
-        checksum_name = other_checksum(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
+        checksum_name = find_checksum_variant(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
         self.suspects += 1
         if checksum_name is None:
             text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
-            if batch.magic == 2 and self.suspects <= self.most and (header := other_header(batch_bytes, batch.crc)):
+            if batch.magic == 2 and self.suspects <= self.most and (header := find_header_variant(batch_bytes, batch.crc)):
                 text += f"; it is that of the same batch with {header}"
             self.faults.append(Fault(FaultKind.CRC, *location, text, *crcs, proven=False))
             return False
@@ -166,7 +166,7 @@ class _Examination:
         self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *location, text, *crcs))
         return True
 
-    def _unknown_codec(self, index: int, batch: BatchSpan, start: int, size: int) -> None:
+    def _report_unknown_codec(self, index: int, batch: BatchSpan, start: int, size: int) -> None:
         codec = batch.attributes & 7
         exists = codec < len(CODECS)
         text = f"the attributes name compression codec {codec}, which does not exist"
@@ -178,7 +178,7 @@ class _Examination:
 
 def examine(
     data: bytes | memoryview, *, selects: Callable[[int], bool], produced: bool, most_suspects: int = MAX_SUSPECTS
-) -> Examined:
+) -> ExaminationResult:
     """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
 
     Args:
@@ -195,25 +195,25 @@ def examine(
     for index, entry in enumerate(entries(data, 0, len(data))):
         start, end, magic, fault = entry
         if magic is None:
-            examination.tail(index, entry)
+            examination.add_tail(index, entry)
             cut_off = 0 if fault else end - start
         elif magic == 2:
-            batch = valid_batch(data, start, end, produced=produced)
+            batch = read_valid_batch(data, start, end, produced=produced)
             if batch is None:
-                examination.batch(index, start, end)
+                examination.add_invalid_batch(index, start, end)
             else:
                 examination.add_valid(index, batch)
         else:
-            examination.message(index, start, end)
+            examination.add_message(index, start, end)
         if not produced and index < len(batches):
             batch = batches[index]
             if last_offset is not None and batch.base_offset <= last_offset:
-                examination.faults.append(_going_back(index, batch, last_offset))
+                examination.faults.append(_offset_fault(index, batch, last_offset))
             last_offset = batch.base_offset + batch.last_offset_delta
-    return Examined(batches, examination.faults, cut_off, examination.suspects)
+    return ExaminationResult(batches, examination.faults, cut_off, examination.suspects)
 
 
-def _going_back(index: int, batch: BatchSpan, previous_offset: int) -> Fault:
+def _offset_fault(index: int, batch: BatchSpan, previous_offset: int) -> Fault:
     name = "base_offset" if batch.magic == 2 else "offset"
     text = f"a batch at offset {batch.base_offset} follows one that ends at {previous_offset}"
     span = batch.start, batch.start + 8

@@ -15,7 +15,7 @@ _ALL_BITS = 0xFFFFFFFF
 _NO_PRODUCER = b"\xff" * 14
 
 
-def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
+def find_checksum_variant(data: bytes, magic: int, crc: int) -> str | None:
     """A description of what `crc` was computed over; None if no common variant matches.
 
     Tried are both polynomials, over the bytes that the CRC covers and over those it is often believed to cover, with
@@ -48,7 +48,7 @@ def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
     return None
 
 
-def other_header(data: bytes, crc: int) -> str | None:
+def find_header_variant(data: bytes, crc: int) -> str | None:
     """The header of a batch of format 2 to which `crc` belongs, the records being the same; None if none is found.
 
     Brokers leave such batches behind when they set a header field without a new CRC, or join the header of one batch

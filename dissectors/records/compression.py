@@ -62,11 +62,11 @@ class Decompressor:
         old_left = self.left
         try:
             if codec == 2:
-                return self._snappy(data)
+                return self._decompress_snappy(data)
             if codec == 3 and magic == 0:
                 data = repair_lz4_header(data)
             if codec in _STREAMS:
-                return self._stream(codec, data)
+                return self._decompress_stream(codec, data)
         except _Undecodable as error:
             raise DecodeError(str(error), offset=offset) from None
         finally:
@@ -91,7 +91,7 @@ class Decompressor:
             raise _Undecodable(f"decompresses to more than the {self.limit} bytes allowed")
         self.left -= cost
 
-    def _stream(self, codec: int, data: bytes) -> bytes:
+    def _decompress_stream(self, codec: int, data: bytes) -> bytes:
         capacity = min(self.left, max(4096, 8 * len(data)))
         while True:
             out = bytearray(capacity)
@@ -109,10 +109,10 @@ class Decompressor:
                 self._charge(size)
                 return bytes(memoryview(out)[:size])
 
-    def _snappy(self, data: bytes) -> bytes:
+    def _decompress_snappy(self, data: bytes) -> bytes:
         """Raw snappy, or blocks after the header of snappy-java (xerial), which Kafka's clients write."""
         if not data.startswith(_XERIAL):
-            return bytes(self._snappy_block(data))
+            return bytes(self._decompress_snappy_block(data))
         out = bytearray()
         pos = len(_XERIAL_HEADER)
         while pos < len(data):
@@ -121,11 +121,11 @@ class Decompressor:
             if not 0 <= size <= len(data) - pos:
                 remaining = max(len(data) - pos, 0)
                 raise _Undecodable(f"not snappy: block of {size} bytes does not fit, {remaining} left")
-            out += self._snappy_block(data[pos : pos + size])
+            out += self._decompress_snappy_block(data[pos : pos + size])
             pos += size
         return bytes(out)
 
-    def _snappy_block(self, block: bytes) -> bytearray:
+    def _decompress_snappy_block(self, block: bytes) -> bytearray:
         try:
             size = cramjam.snappy.decompress_raw_len(block)
             if size > _SNAPPY_RATIO * len(block):
@@ -138,7 +138,7 @@ class Decompressor:
         return out
 
 
-def codec_of(data: bytes) -> tuple[int, bytes] | None:
+def detect_codec(data: bytes) -> tuple[int, bytes] | None:
     """The codec whose magic compressed data begins with, and the magic; None for other data, such as raw snappy."""
     return next(((codec, magic) for codec, magic in _MAGICS.items() if data.startswith(magic)), None)
 
@@ -195,15 +195,15 @@ def _xxh32_short(data: bytes) -> int:
     value = 374761393 + len(data)
     lanes_end = len(data) & ~3
     for (lane,) in struct.iter_unpack("<I", data[:lanes_end]):
-        value = _rotate(value + lane * 3266489917, 17) * 668265263
+        value = _rotate_left(value + lane * 3266489917, 17) * 668265263
     for byte in data[lanes_end:]:
-        value = _rotate(value + byte * 374761393, 11) * 2654435761
+        value = _rotate_left(value + byte * 374761393, 11) * 2654435761
     value &= 0xFFFFFFFF
     value = (value ^ value >> 15) * 2246822519 & 0xFFFFFFFF
     value = (value ^ value >> 13) * 3266489917 & 0xFFFFFFFF
     return value ^ value >> 16
 
 
-def _rotate(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     value &= 0xFFFFFFFF
     return value << bits | value >> 32 - bits

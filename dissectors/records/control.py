@@ -23,7 +23,7 @@ KEY_SIZE: Final = _KEY.size
 _BATCH_HEADER_SIZE: Final = 61
 
 
-def control(key: bytes | None) -> dict[str, Any]:
+def read_control_key(key: bytes | None) -> dict[str, Any]:
     """``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; the version is None if the key is too short."""
     if key is None or len(key) < _KEY.size:
         return {"type": "UNKNOWN", "version": None}
@@ -31,7 +31,7 @@ def control(key: bytes | None) -> dict[str, Any]:
     return {"type": TYPES.get(number, "UNKNOWN"), "version": version}
 
 
-def only_control(records: bytes | memoryview) -> bool:
+def are_all_control_batches(records: bytes | memoryview) -> bool:
     """Whether records are whole batches of format 2, all control batches."""
     start, end = 0, len(records)
     while start + _BATCH_HEADER_SIZE <= end:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
@@ -63,7 +63,7 @@ class Cursor:
         size = struct.calcsize(">" + code)
         remaining = self.end - self.pos
         if size > remaining:
-            raise self.fail(f"needs {counted(size, 'byte')}, {remaining} left", self.pos, name)
+            raise self.fail(f"needs {count_text(size, 'byte')}, {remaining} left", self.pos, name)
         return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
     def varint(self, name: str, bits: int = 32) -> Node:
@@ -78,7 +78,7 @@ class Cursor:
             raise self.fail(f"length is {size}", self.pos, name)
         remaining = self.end - start
         if size > remaining:
-            raise self.fail(f"length {size} does not fit: {counted(remaining, 'byte')} left", self.pos, name)
+            raise self.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", self.pos, name)
         end = start + max(size, 0)
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 

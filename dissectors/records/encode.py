@@ -30,10 +30,10 @@ def encode(batches: Iterable[Values]) -> bytes:
     Raises:
         EncodeError: A value does not fit the format, or an entry is not a batch (`truncated`, `unread`).
     """
-    return b"".join(_batch(batch, str(index)) for index, batch in enumerate(batches))
+    return b"".join(_encode_batch(batch, str(index)) for index, batch in enumerate(batches))
 
 
-def _batch(batch: Values, name: str) -> bytes:
+def _encode_batch(batch: Values, name: str) -> bytes:
     if "truncated" in batch or "unread" in batch:
         raise EncodeError("not a whole batch", path=(name,))
     magic = batch.get("magic", 2)
@@ -43,12 +43,12 @@ def _batch(batch: Values, name: str) -> bytes:
     if compression not in CODECS[: None if magic == 2 else 4]:
         raise EncodeError(f"compression {compression} does not exist in format {magic}", path=(name, "compression"))
     try:
-        return _batch_v2(batch) if magic == 2 else _message_set(batch, magic)
+        return _encode_batch_v2(batch) if magic == 2 else _encode_message_set(batch, magic)
     except (struct.error, KeyError, TypeError, AttributeError, UnicodeError) as error:
         raise EncodeError(f"{type(error).__name__}: {error}", path=(name,)) from None
 
 
-def _batch_v2(batch: Values) -> bytes:
+def _encode_batch_v2(batch: Values) -> bytes:
     records: Sequence[Values] = batch.get("records", ())
     base_offset = batch.get("base_offset", 0)
     base_timestamp = batch.get("base_timestamp", records[0].get("timestamp", -1) if records else -1)
@@ -58,7 +58,7 @@ def _batch_v2(batch: Values) -> bytes:
         last_delta = record.get("offset", base_offset + index) - base_offset
         timestamp = record.get("create_timestamp", record.get("timestamp", base_timestamp))
         max_timestamp = max(max_timestamp, timestamp)
-        body = _record(record, timestamp - base_timestamp, last_delta)
+        body = _encode_record(record, timestamp - base_timestamp, last_delta)
         payload += write_zigzag(len(body)) + body
     codec = CODECS.index(batch.get("compression", "none"))
     compressed = compress(codec, bytes(payload)) if codec else bytes(payload)
@@ -85,25 +85,25 @@ def _batch_v2(batch: Values) -> bytes:
         len(records),
     )
     covered = header[CRC_START:] + compressed
-    return header[: CRC_START - 4] + _crc(batch, google_crc32c.value(covered)) + covered
+    return header[: CRC_START - 4] + _encode_crc(batch, google_crc32c.value(covered)) + covered
 
 
-def _record(record: Values, timestamp_delta: int, offset_delta: int) -> bytes:
+def _encode_record(record: Values, timestamp_delta: int, offset_delta: int) -> bytes:
     out = bytearray(1)  # attributes
     out += write_zigzag(timestamp_delta) + write_zigzag(offset_delta)
-    out += _sized(record.get("key")) + _sized(record.get("value"))
+    out += _length_prefixed(record.get("key")) + _length_prefixed(record.get("value"))
     headers = record.get("headers", ())
     out += write_zigzag(len(headers))
     for header in headers:
-        out += _sized(header["key"].encode("utf-8", TEXT_ERRORS)) + _sized(header["value"])
+        out += _length_prefixed(header["key"].encode("utf-8", TEXT_ERRORS)) + _length_prefixed(header["value"])
     return bytes(out)
 
 
-def _sized(data: bytes | None) -> bytes:
+def _length_prefixed(data: bytes | None) -> bytes:
     return write_zigzag(-1) if data is None else write_zigzag(len(data)) + data
 
 
-def _message_set(batch: Values, magic: int) -> bytes:
+def _encode_message_set(batch: Values, magic: int) -> bytes:
     records: Sequence[Values] = batch.get("records", ())
     base_offset = batch.get("base_offset", 0)
     offsets = [record.get("offset", base_offset + index) for index, record in enumerate(records)]
@@ -112,33 +112,33 @@ def _message_set(batch: Values, magic: int) -> bytes:
     if codec == 0:
         crc_source = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
         return b"".join(
-            _message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_own_crc(crc_source)})
+            _encode_message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_crc_values(crc_source)})
             for offset, record in zip(offsets, records, strict=True)
         )
     first_offset = offsets[0] if magic == 1 and offsets else 0  # offsets in a wrapper of format 1 are relative (KIP-31)
     timestamps = [record.get("create_timestamp", record.get("timestamp", -1)) for record in records]
     messages = b"".join(
-        _message(magic, offset - first_offset, 0, timestamp, record)
+        _encode_message(magic, offset - first_offset, 0, timestamp, record)
         for offset, timestamp, record in zip(offsets, timestamps, records, strict=True)
     )
     value = compress(codec, messages, magic=magic)
     last_offset = batch.get("last_offset", offsets[-1] if offsets else base_offset)
     max_timestamp = batch.get("max_timestamp", max(timestamps, default=-1))
-    return _message(magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_own_crc(batch)})
+    return _encode_message(magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_crc_values(batch)})
 
 
-def _own_crc(values: Values) -> Values:
+def _crc_values(values: Values) -> Values:
     return {name: values[name] for name in ("crc", "crc_valid") if name in values}
 
 
-def _message(magic: int, offset: int, attributes: int, timestamp: int, values: Values) -> bytes:
+def _encode_message(magic: int, offset: int, attributes: int, timestamp: int, values: Values) -> bytes:
     out = struct.pack(">bb", magic, attributes)
     if magic == 1:
         out += struct.pack(">q", timestamp)
     for data in (values.get("key"), values.get("value")):
         out += struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
-    return struct.pack(">qi", offset, len(out) + 4) + _crc(values, zlib.crc32(out)) + out
+    return struct.pack(">qi", offset, len(out) + 4) + _encode_crc(values, zlib.crc32(out)) + out
 
 
-def _crc(values: Values, computed: int) -> bytes:
+def _encode_crc(values: Values, computed: int) -> bytes:
     return struct.pack(">I", computed if values.get("crc_valid", True) else values["crc"])

@@ -67,7 +67,7 @@ def timestamp_type(attributes: int) -> str:
     return "LogAppendTime" if attributes & TIMESTAMP_TYPE else "CreateTime"
 
 
-def counted(number: int, noun: str) -> str:
+def count_text(number: int, noun: str) -> str:
     """``1 byte``, ``2 bytes``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 

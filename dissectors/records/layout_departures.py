@@ -50,7 +50,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     """
     if len(batch) < HEADER.size:
         return ()
-    header = _header(batch)
+    header = _header_values(batch)
     if not 0 < header["records_count"] <= MAX_RECORDS:
         return ()
     payload = batch[HEADER.size :]
@@ -70,7 +70,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     departures_found = []
     for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
-            is_doubtful, start, end = _read(payload, header, encoding)
+            is_doubtful, start, end = _read_records(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
         location = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
@@ -78,7 +78,7 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
     return tuple(departure for _, _, departure in sorted(departures_found, key=lambda item: item[:2]))
 
 
-def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
+def write_departing_batch(batch: Mapping[str, Any], written: str) -> bytes:
     """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
     Length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
@@ -89,11 +89,11 @@ def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
     """
     encoding = ENCODINGS[written]
     data = encode([batch])
-    header = _header(data)
+    header = _header_values(data)
     payload, codec = data[HEADER.size :], header["attributes"] & 7
     if codec:
         payload = Decompressor().decompress(codec, payload, offset=0)
-    records_data = b"".join(_written(record, header, encoding) for record in read_records(payload, header))
+    records_data = b"".join(_encode_record(record, header, encoding) for record in read_records(payload, header))
     if codec:
         records_data = compress(codec, records_data)
     header_bytes = bytearray(data[: HEADER.size])
@@ -102,7 +102,7 @@ def write_departed(batch: Mapping[str, Any], written: str) -> bytes:
     return bytes(header_bytes) + records_data
 
 
-def _header(batch: bytes) -> dict[str, Any]:
+def _header_values(batch: bytes) -> dict[str, Any]:
     return {name: value for (name, _), value in zip(HEADER_FIELDS, HEADER.unpack_from(batch), strict=True)}
 
 
@@ -112,7 +112,7 @@ class _Reading(NamedTuple):
     end: int
 
 
-def _read(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
+def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
     """Read all records in this encoding: whether timestamps contradict it, and where the first wrong field is.
 
     Raises:
@@ -211,7 +211,7 @@ def _read_compact(data: bytes, pos: int) -> tuple[int, int]:
     return value - 1, pos
 
 
-def _reader(size: int) -> Callable[[bytes, int], tuple[int, int]]:
+def _fixed_reader(size: int) -> Callable[[bytes, int], tuple[int, int]]:
     def read(data: bytes, pos: int) -> tuple[int, int]:
         end = pos + size
         if end > len(data):
@@ -226,9 +226,9 @@ _READERS: dict[str | None, Callable[[bytes, int], tuple[int, int]]] = {
     "zigzag": _read_zigzag,
     "unsigned": _read_unsigned,
     "compact": _read_compact,
-    "int8": _reader(1),
-    "int32": _reader(4),
-    "int64": _reader(8),
+    "int8": _fixed_reader(1),
+    "int32": _fixed_reader(4),
+    "int64": _fixed_reader(8),
 }
 
 _WRITERS: dict[str | None, Callable[[int], bytes]] = {
@@ -242,21 +242,21 @@ _WRITERS: dict[str | None, Callable[[int], bytes]] = {
 }
 
 
-def _written(record: dict[str, Any], header: dict[str, Any], encoding: RecordLayout) -> bytes:
+def _encode_record(record: dict[str, Any], header: dict[str, Any], encoding: RecordLayout) -> bytes:
     body = _WRITERS[encoding.attributes](0)
     body += _WRITERS[encoding.timestamp_delta](record["timestamp"] - header["base_timestamp"])
     body += _WRITERS[encoding.offset_delta](record["offset"] - header["base_offset"])
-    body += _sized(record["key"], encoding.key_length) + _sized(record["value"], encoding.value_length)
+    body += _length_prefixed(record["key"], encoding.key_length) + _length_prefixed(record["value"], encoding.value_length)
     if encoding.headers_count is not None:
         body += _WRITERS[encoding.headers_count](len(record["headers"]))
         for record_header in record["headers"]:
-            body += _sized(record_header["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
-            body += _sized(record_header["value"], encoding.header_length)
+            body += _length_prefixed(record_header["key"].encode("utf-8", TEXT_ERRORS), encoding.header_length)
+            body += _length_prefixed(record_header["value"], encoding.header_length)
     size = len(body)
     if encoding.length_counts_itself:
         size += next(length_size for length_size in range(1, 6) if len(write_zigzag(size + length_size)) == length_size)
     return _WRITERS[encoding.length](size) + body
 
 
-def _sized(data: bytes | None, encoding: str) -> bytes:
+def _length_prefixed(data: bytes | None, encoding: str) -> bytes:
     return _WRITERS[encoding](-1) if data is None else _WRITERS[encoding](len(data)) + data

@@ -41,7 +41,7 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
             header = begin_batch(cursor)
             records_node = Node("records", cursor.pos, entry.end)
             node.children.append(records_node)
-            yield LazyBatch(node, _records(cursor, records_node, header, decompressor))
+            yield LazyBatch(node, _lazy_records(cursor, records_node, header, decompressor))
         else:
             node, error = walk_entry(frame, index, entry, message_decompressor)
             if error is not None:
@@ -49,7 +49,7 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
             yield LazyBatch(node)
 
 
-def _records(cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
+def _lazy_records(cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
     unfinished: list[Node] = []
     try:
         records_cursor = open_records(cursor, records_node, header, decompressor)

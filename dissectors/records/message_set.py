@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from dissectors.records.allowance import WALKED
+from dissectors.records.allowance import WALKED_RECORD_STEPS
 from dissectors.records.compression import CODECS, Decompressor, codec_name
 from dissectors.records.cursor import Cursor
-from dissectors.records.formats import TIMESTAMP_TYPE, counted, entries, sentence, timestamp_type
+from dissectors.records.formats import TIMESTAMP_TYPE, count_text, entries, sentence, timestamp_type
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 
@@ -32,7 +32,7 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
             if allowance is not None:
                 if is_cut := allowance.is_spent:
                     break
-                allowance.charge(allowance.record_cost + WALKED)
+                allowance.charge(allowance.record_cost + WALKED_RECORD_STEPS)
             messages.append(message)
     except DecodeError as decode_error:
         error = decode_error
@@ -40,9 +40,9 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
     magic, attributes, offset = outer["magic"].value, outer["attributes"].value, outer["offset"].value
     offset_shift = 0
     if magic == 1 and attributes & 7 and messages and error is None and not is_cut:
-        offset_shift = _to_absolute(offset, messages[-1]["offset"].value)
+        offset_shift = _offset_shift(offset, messages[-1]["offset"].value)
     append_time = outer["timestamp"].value if magic == 1 and attributes & TIMESTAMP_TYPE else None
-    records = [_record(message, offset_shift, append_time, wrapped=attributes & 7 != 0) for message in messages]
+    records = [_record_values(message, offset_shift, append_time, wrapped=attributes & 7 != 0) for message in messages]
     batch = {
         "base_offset": records[0]["offset"] if records else offset,
         "last_offset": offset,
@@ -82,7 +82,7 @@ def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = 
     value_start = cursor.pos
     fields["value"] = value = cursor.blob("value", varint=False)
     if remaining := cursor.end - cursor.pos:
-        raise cursor.fail(f"{counted(remaining, 'byte')} left after the value", cursor.pos, "message_size")
+        raise cursor.fail(f"{count_text(remaining, 'byte')} left after the value", cursor.pos, "message_size")
     if attributes.value & 7 == 0:
         yield fields
     elif wrapped:
@@ -140,13 +140,13 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
     if magic == 1:
         wrapper_offset, last_offset = outer["offset"].value, offset_nodes[-1].value
         for node in offset_nodes:
-            node.meaning = f"offset {node.value + _to_absolute(wrapper_offset, last_offset)}"
+            node.meaning = f"offset {node.value + _offset_shift(wrapper_offset, last_offset)}"
         if 0 != wrapper_offset < last_offset:
             message = f"offset {wrapper_offset} is below {last_offset}, the relative offset of the last message inside"
             raise cursor.fail(message, value.start)
 
 
-def _to_absolute(wrapper_offset: int, last_relative: int) -> int:
+def _offset_shift(wrapper_offset: int, last_relative: int) -> int:
     """The number to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
 
     Some producers (librdkafka) leave the wrapper's offset at 0; Kafka then uses the inner offsets unchanged.
@@ -154,7 +154,7 @@ def _to_absolute(wrapper_offset: int, last_relative: int) -> int:
     return wrapper_offset - last_relative if wrapper_offset else 0
 
 
-def _record(message: Fields, offset_shift: int, append_time: int | None, *, wrapped: bool) -> dict[str, Any]:
+def _record_values(message: Fields, offset_shift: int, append_time: int | None, *, wrapped: bool) -> dict[str, Any]:
     record = {"offset": message["offset"].value + offset_shift}
     if "timestamp" in message:
         record["timestamp"] = message["timestamp"].value

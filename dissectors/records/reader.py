@@ -15,7 +15,7 @@ from dissectors.wire.node import Node
 _MAGIC_AT = 16
 
 
-class WalkedRecords(NamedTuple):
+class RecordsWalkResult(NamedTuple):
     """The batches as nodes, and the first error; a truncated end is not an error."""
 
     nodes: list[Node]
@@ -59,10 +59,10 @@ def decode(
     """
     data = bytes(data)
     decompressor = Decompressor(limit, allowance)
-    return [_decode(data, entry, decompressor) for entry in entries(data, 0, len(data))]
+    return [_decode_entry(data, entry, decompressor) for entry in entries(data, 0, len(data))]
 
 
-def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> WalkedRecords:
+def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> RecordsWalkResult:
     """Walk the record data in ``frame[start:end]``.
 
     Returns:
@@ -79,7 +79,7 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> W
         node, error = walk_entry(frame, index, entry, decompressor)
         first_error = first_error or error
         nodes.append(node)
-    return WalkedRecords(nodes, first_error)
+    return RecordsWalkResult(nodes, first_error)
 
 
 def walk_entry(
@@ -90,7 +90,7 @@ def walk_entry(
     decode_error: DecodeError | None = None
     try:
         with cursor.struct(str(index)):
-            _walk(cursor, entry, decompressor)
+            _walk_fields(cursor, entry, decompressor)
     except DecodeError as error:
         decode_error = error
     [node] = cursor.nodes
@@ -103,7 +103,7 @@ def walk_entry(
     return node, decode_error
 
 
-def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[str, Any]:
+def _decode_entry(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[str, Any]:
     if entry.magic == 2 and entry.end - entry.start >= batch.HEADER.size:
         return batch.decode_batch(data, entry.start, entry.end, decompressor)
     if entry.magic in (0, 1):
@@ -111,7 +111,7 @@ def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[
     cursor = Cursor(data, entry.start, entry.end)
     extra: dict[str, Any] = {}
     try:
-        _walk(cursor, entry, decompressor)
+        _walk_fields(cursor, entry, decompressor)
     except DecodeError as error:
         extra = {"error": sentence(error)}
         if entry.fault:
@@ -123,7 +123,7 @@ def _decode(data: bytes, entry: BatchEntry, decompressor: Decompressor) -> dict[
     return {name: values[name] for name in ("base_offset", "batch_length", "magic") if name in values} | extra
 
 
-def _walk(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:
+def _walk_fields(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:
     """Walk one entry; of a truncated one only the header."""
     if entry.magic == 2:
         batch.walk_batch(cursor, decompressor)

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from dissectors.records import batch as batches
 from dissectors.records import message_set
-from dissectors.records.compression import CODECS, Decompressor, codec_name, codec_of, snappy_versions
+from dissectors.records.compression import CODECS, Decompressor, codec_name, detect_codec, snappy_versions
 from dissectors.records.cursor import Cursor
 from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.records.layout_departures import departures
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.records.varint import read_zigzag
@@ -103,7 +103,7 @@ class Payload:
         for _ in range(index):
             size, pos = read_zigzag(self.data, pos)
             pos += size
-        node = next(_walk_one(self.data, pos))
+        node = next(_walk_record(self.data, pos))
         field_node = next(child for child in node.children if child.name == name)
         return self.span(field_node.start, field_node.end)
 
@@ -115,20 +115,20 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
         if decompressor.left:  # else the limit was exceeded
-            yield _other_codec(data, index, batch) or _undecompressed(index, batch, batches.HEADER.size, error)
+            yield _codec_fault(data, index, batch) or _decompression_fault(index, batch, batches.HEADER.size, error)
         elif (batch.end - batch.start) * BOMB_RATIO < MAX_BYTES and error.message.startswith("decompresses to more"):
-            yield _bomb(index, batch)
+            yield _bomb_fault(index, batch)
         return
-    if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header(data, index, batch)):
+    if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header_fault(data, index, batch)):
         yield fault
     try:
         records = payload.records(batch.records_count)
     except (Irregularity, IndexError):
-        fault = _other_codec(data, index, batch) or _compressed_twice(index, batch, payload)
-        if fault := fault or _unreadable(data, index, batch, payload):
+        fault = _codec_fault(data, index, batch) or _double_compression_fault(index, batch, payload)
+        if fault := fault or _unreadable_fault(data, index, batch, payload):
             yield fault
         return
-    yield from _deltas(index, batch, payload, records, produced=produced)
+    yield from _delta_faults(index, batch, payload, records, produced=produced)
 
 
 def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
@@ -148,23 +148,23 @@ def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSp
         if not decompressor.left:
             return
         if error.path == ("value",) and error.message.startswith("not "):
-            yield _undecompressed(index, message, error.offset, error)
+            yield _decompression_fault(index, message, error.offset, error)
             return
         start = message.start + error.offset
         yield Fault(FaultKind.LENGTH, (str(index), *error.path), start, min(start + 4, message.end), error.message)
 
 
-def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError) -> Fault:
+def _decompression_fault(index: int, batch: BatchSpan, start: int, error: DecodeError) -> Fault:
     codec = codec_name(batch.attributes)
     text = f"the attributes say {codec}, the payload is {error.message}"
     path = (str(index), "records" if batch.magic == 2 else "value")
     return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, text, expected=codec)
 
 
-def _other_codec(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
+def _codec_fault(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
     """The fault of records that begin with the magic of another codec than the attributes say."""
     start = batch.start + batches.HEADER.size
-    codec, magic = codec_of(bytes(data[start : start + 16])) or (0, b"")
+    codec, magic = detect_codec(bytes(data[start : start + 16])) or (0, b"")
     if codec in (0, batch.attributes & 7):
         return None
     claim = f"say {codec_name(batch.attributes)}" if batch.attributes & 7 else "say no compression"
@@ -177,9 +177,9 @@ def _other_codec(data: bytes | memoryview, index: int, batch: BatchSpan) -> Faul
     return Fault(FaultKind.COMPRESSION, (str(index), "attributes"), *span, text, expected, got)
 
 
-def _compressed_twice(index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
+def _double_compression_fault(index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
     """The fault of records that begin with the magic of a codec after they were decompressed."""
-    codec, magic = codec_of(payload.data[:16]) or (0, b"")
+    codec, magic = detect_codec(payload.data[:16]) or (0, b"")
     if not payload.compressed or codec == 0:
         return None
     text = (
@@ -190,7 +190,7 @@ def _compressed_twice(index: int, batch: BatchSpan, payload: Payload) -> Fault |
     return Fault(FaultKind.COMPRESSION, (str(index), "records"), *span, text, "records", CODECS[codec])
 
 
-def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
+def _snappy_header_fault(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
     start = batch.start + batches.HEADER.size
     versions = snappy_versions(bytes(data[start : start + 16]))
     if versions in (None, (1, 1)):
@@ -203,15 +203,15 @@ def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fa
     return Fault(FaultKind.SNAPPY_HEADER, (str(index), "records"), start + 8, start + 16, text, "1 and 1", got)
 
 
-def _bomb(index: int, batch: BatchSpan) -> Fault:
+def _bomb_fault(index: int, batch: BatchSpan) -> Fault:
     start = batch.start + batches.HEADER.size
     text = (
-        f"{counted(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MAX_BYTES} bytes"
+        f"{count_text(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MAX_BYTES} bytes"
     )
     return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MAX_BYTES} bytes")
 
 
-def _deltas(
+def _delta_faults(
     index: int, batch: BatchSpan, payload: Payload, records: list[dict[str, Any]], *, produced: bool
 ) -> Iterator[Fault]:
     offsets = [record["offset"] for record in records]
@@ -228,7 +228,7 @@ def _deltas(
     last = len(offsets) - 1 if produced else max(offsets, default=-1)
     if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
         text = (
-            f"last_offset_delta is {batch.last_offset_delta}, the last of {counted(len(records), 'record')} has {last}"
+            f"last_offset_delta is {batch.last_offset_delta}, the last of {count_text(len(records), 'record')} has {last}"
         )
         start = batch.start + batches.CRC_START + 2
         got = str(batch.last_offset_delta)
@@ -236,7 +236,7 @@ def _deltas(
         yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last), got, proven=False)
     for record_index, record in enumerate(records):
         if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
-            yield _far_timestamp(index, batch, payload, record_index, delta)
+            yield _timestamp_fault(index, batch, payload, record_index, delta)
             return
 
 
@@ -252,7 +252,7 @@ def _first_wrong(offsets: list[int], expected: list[int] | None) -> tuple[int, s
     return None
 
 
-def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, record_index: int, delta: int) -> Fault:
+def _timestamp_fault(index: int, batch: BatchSpan, payload: Payload, record_index: int, delta: int) -> Fault:
     span = payload.field(record_index, "timestamp_delta")
     path = (str(index), "records", str(record_index), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
@@ -263,7 +263,7 @@ def _far_timestamp(index: int, batch: BatchSpan, payload: Payload, record_index:
     return Fault(FaultKind.TIMESTAMP, path, *span, text, got=str(delta), proven=False)
 
 
-def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
+def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
     if found_departures := departures(bytes(data[batch.start : batch.end])):
         encoding, *rivals = found_departures
         start = batch.start + encoding.offset
@@ -276,17 +276,17 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
     count_span = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
     count_path = (str(index), "records_count")
     if count < 0 or count > len(payload.data):
-        text = f"records_count is {count}, {counted(len(payload.data), 'byte')} of records follow"
+        text = f"records_count is {count}, {count_text(len(payload.data), 'byte')} of records follow"
         return Fault(FaultKind.ABSURD_COUNT, count_path, *count_span, text, got=str(count))
     if error is None:
         if readable_count == MAX_RECORDS:
             return None  # a later record is wrong
         later_count, later_end, _ = _first_unreadable(payload.data[pos:], MAX_RECORDS)
         if readable_count < count or pos + later_end == len(payload.data):
-            text = f"records_count is {count}, {counted(readable_count + later_count, 'record')} follow"
+            text = f"records_count is {count}, {count_text(readable_count + later_count, 'record')} follow"
             return Fault(FaultKind.COUNT, count_path, *count_span, text, str(readable_count + later_count), str(count))
         remaining = len(payload.data) - pos
-        text = f"{counted(remaining, 'byte')} left in the batch after its {counted(count, 'record')}"
+        text = f"{count_text(remaining, 'byte')} left in the batch after its {count_text(count, 'record')}"
         return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + remaining), text)
     path = (str(index), "records", str(readable_count), *error.path)
     span = payload.span(error.offset, _varint_end(payload.data, error.offset))
@@ -296,34 +296,34 @@ def _unreadable(data: bytes | memoryview, index: int, batch: BatchSpan, payload:
     return Fault(FaultKind.LENGTH, path, *span, f"record {readable_count} does not read: {error.message}")
 
 
-class _Stop(NamedTuple):
+class _ReadingEnd(NamedTuple):
     found: int
     pos: int
     error: DecodeError | None
 
 
-def _first_unreadable(data: bytes, count: int) -> _Stop:
+def _first_unreadable(data: bytes, count: int) -> _ReadingEnd:
     """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
     pos = 0
     single_record_header = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for index in range(min(count, MAX_RECORDS)):
         if pos == len(data):
-            return _Stop(index, pos, None)
+            return _ReadingEnd(index, pos, None)
         try:
             size, body = read_zigzag(data, pos)
             end = body + size
             read_records(data[pos : max(pos, end)], single_record_header)
         except (Irregularity, IndexError):
             try:
-                end = next(_walk_one(data, pos)).end
+                end = next(_walk_record(data, pos)).end
             except DecodeError as error:
                 error.path = error.path[1:]
-                return _Stop(index, pos, error)
+                return _ReadingEnd(index, pos, error)
         pos = end
-    return _Stop(min(count, MAX_RECORDS), pos, None)
+    return _ReadingEnd(min(count, MAX_RECORDS), pos, None)
 
 
-def _walk_one(data: bytes, pos: int) -> Iterator[Node]:
+def _walk_record(data: bytes, pos: int) -> Iterator[Node]:
     header = {"base_offset": 0, "base_timestamp": 0, "attributes": 0, "records_count": 1}
     return batches.walk_records(Cursor(data, pos, len(data)), header)
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 
 from dissectors.refusals.errors import by_api, cluster, groups, logs, security, transactions
-from dissectors.refusals.judgement import ELECTION, PROPAGATION, ErrorJudgement, Harm, Nature, final
+from dissectors.refusals.judgement import ELECTION, PROPAGATION, ErrorJudgement, Harm, Nature, final_error
 from dissectors.schemas.codes import Error
 
-__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "ErrorJudgement", "Harm", "Nature", "generic", "judgement"]
+__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "ErrorJudgement", "Harm", "Nature", "generic_judgements", "judgement"]
 
 #: For codes that no Kafka release has.
-UNKNOWN = final(
+UNKNOWN = final_error(
     "no Kafka release has this error code, and clients treat it as UNKNOWN_SERVER_ERROR",
     "fix the broker: it must return one of Kafka's error codes",
     blame="broker",
@@ -26,7 +26,7 @@ UNKNOWN = final(
 
 
 @functools.cache
-def generic() -> dict[int, ErrorJudgement]:
+def generic_judgements() -> dict[int, ErrorJudgement]:
     """The entry of each error for APIs without one of their own, by code."""
     judgements: dict[int, ErrorJudgement] = {}
     for table in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
@@ -36,6 +36,6 @@ def generic() -> dict[int, ErrorJudgement]:
 
 def judgement(api: str, code: int) -> ErrorJudgement:
     """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
-    if (judgement := generic().get(code)) is None:
+    if (judgement := generic_judgements().get(code)) is None:
         return UNKNOWN
     return by_api.ERRORS.get((api, Error(code)), judgement)

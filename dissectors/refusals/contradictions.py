@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from dissectors.refusals.judgement import ErrorJudgement, final, transient
+from dissectors.refusals.judgement import ErrorJudgement, final_error, transient_error
 from dissectors.schemas.codes import Error
 
 #: The request, and the struct of the response with the error.
@@ -21,74 +21,74 @@ class _Contradiction(NamedTuple):
     since: int = 0  # the version from which on it is one
 
 
-def _final(meaning: str, change: str) -> ErrorJudgement:
-    return final(meaning, f"{_FIX}{change}", blame="broker")
+def _final_error(meaning: str, change: str) -> ErrorJudgement:
+    return final_error(meaning, f"{_FIX}{change}", blame="broker")
 
 
-def _transient(meaning: str, change: str) -> ErrorJudgement:
-    return transient(meaning, f"{_FIX}{change}", blame="broker")
+def _transient_error(meaning: str, change: str) -> ErrorJudgement:
+    return transient_error(meaning, f"{_FIX}{change}", blame="broker")
 
 
-_ALL: Final = (
+_CONTRADICTIONS: Final = (
     _Contradiction(
         ("JoinGroup",), Error.MEMBER_ID_REQUIRED, lambda asked, _: asked.get("member_id"),
-        _transient(
+        _transient_error(
             "the broker requires a member id although the request has one (KIP-394)",
             "it must accept the member id that it gave",
         ),
     ),
     _Contradiction(
         ("JoinGroup",), Error.UNKNOWN_MEMBER_ID, lambda asked, _: asked.get("member_id") == "",
-        _transient(
+        _transient_error(
             "the member joins without a member id, so it cannot be unknown", "it must give a new member an id",
         ),
     ),
     _Contradiction(
         ("JoinGroup",), Error.ILLEGAL_GENERATION, lambda _asked, _row: True,
-        _transient("a member that joins names no generation, so it cannot be illegal",
+        _transient_error("a member that joins names no generation, so it cannot be illegal",
                    "it must answer JoinGroup with the next generation"),
     ),
     _Contradiction(
         ("JoinGroup",), Error.REBALANCE_IN_PROGRESS, lambda _asked, _row: True,
-        _transient("with JoinGroup a member takes part in a rebalance, so none can be in its way",
+        _transient_error("with JoinGroup a member takes part in a rebalance, so none can be in its way",
                    "it must hold the response back until all members have joined"),
     ),
     _Contradiction(
         ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"), Error.INVALID_GROUP_ID,
         lambda asked, _: asked.get("group_id"),
-        _final("the group id is not empty, and Kafka accepts any other", "it must accept the group id"),
+        _final_error("the group id is not empty, and Kafka accepts any other", "it must accept the group id"),
     ),
     _Contradiction(
         ("Produce",), Error.INVALID_REQUIRED_ACKS, lambda asked, _: asked.get("acks") in (-1, 0, 1),
-        _final("acks has one of the three valid values", "it must accept acks of -1, 0 and 1"),
+        _final_error("acks has one of the three valid values", "it must accept acks of -1, 0 and 1"),
     ),
     _Contradiction(
         ("Produce",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
-        _final("this version of Produce may have batches of every codec, zstd included (KIP-110)",
+        _final_error("this version of Produce may have batches of every codec, zstd included (KIP-110)",
                "it must accept every codec"),
         since=7,
     ),
     _Contradiction(
         ("Fetch",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
-        _final("this version of Fetch may have batches of every codec, zstd included (KIP-110)",
+        _final_error("this version of Fetch may have batches of every codec, zstd included (KIP-110)",
                "it must return the batches as they were written"),
         since=10,
     ),
     _Contradiction(
         ("Metadata",), Error.LEADER_NOT_AVAILABLE, lambda _, row: row.get("leader_id", -1) >= 0,
-        _final("the response names a leader of the partition nevertheless",
+        _final_error("the response names a leader of the partition nevertheless",
                "it must return no error for a partition with a leader, or leader -1"),
     ),
     _Contradiction(
         ("CreateTopics",), Error.INVALID_REPLICATION_FACTOR,
         lambda asked, _: all(topic.get("replication_factor") == 1 and not topic.get("assignments")
                              for topic in asked.get("topics") or ()),
-        _final("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
+        _final_error("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
     ),
 )  # fmt: skip
 
 _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
-    (api, entry.error.value): entry for entry in _ALL for api in entry.apis
+    (api, entry.error.value): entry for entry in _CONTRADICTIONS for api in entry.apis
 }
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited, RecordsDecoded
 from dissectors.failures import Failure
-from dissectors.findings import Finding, Problem, Severity, in_any_element, place_of_cause
+from dissectors.findings import Finding, Problem, Severity, without_indexes, location_of_cause
 from dissectors.limits import Limit
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
@@ -144,21 +144,21 @@ _FAMILY_OF_HABITS = "H"
 
 
 @functools.cache
-def _in_order_of_checking() -> list[Rule]:
+def _rules_in_check_order() -> list[Rule]:
     return sorted(rules(), key=lambda rule: rule.code.startswith(_LAST_FAMILY))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _in_order_of_checking()))
+_interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
 MAX_FINDINGS = 20
 
 #: Events that are about one frame.
-_OF_FRAMES = (*FRAME_EVENTS, RecordsDecoded)
+_FRAME_EVENTS = (*FRAME_EVENTS, RecordsDecoded)
 
 #: The steps that a problem takes from those of its frame: finding its place, and its sentence.
-_STEPS_OF_PROBLEM = 50
+_STEPS_PER_PROBLEM = 50
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:
@@ -176,7 +176,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     for subscriber in subscribers:
         try:
             for problem in subscriber.check(event, connection):
-                if subscriber.complete_for and _has_missed_frames(subscriber, event, connection):
+                if subscriber.complete_for and _may_have_missed_frames(subscriber, event, connection):
                     continue
                 if limits is None:
                     limits = _Limits(event)
@@ -202,11 +202,11 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     if limits is not None:
         findings += limits.findings(event, connection)
     if connection.failures and type(event) is not InspectionFailed:
-        findings += failed(event, connection)
+        findings += failure_findings(event, connection)
     return findings
 
 
-def _has_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
+def _may_have_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
     """Whether the client may have done what the rule says that it has not."""
     return connection.run.state(Losses).since(event.at - rule.complete_for * SECOND, connection)
 
@@ -228,7 +228,7 @@ class _Limits:
             OutOfSteps: The work for the frame is used up.
         """
         if self.message is not None:
-            self.message.spend(_STEPS_OF_PROBLEM)
+            self.message.spend(_STEPS_PER_PROBLEM)
         if self.found[rule.code] < MAX_FINDINGS:
             return True
         self._withheld[rule.code] += 1
@@ -255,7 +255,7 @@ def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]
     return plan.rules
 
 
-def failed(event: Any, connection: ConnectionState) -> list[Finding]:
+def failure_findings(event: Any, connection: ConnectionState) -> list[Finding]:
     """Findings (K007) for the inspection steps that failed at this event; clears `connection.failures`."""
     failures, connection.failures = connection.failures, []
     return [
@@ -267,7 +267,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
     """Where the root cause of a problem was reported first; None if this is the first report."""
     cause = (rule.code, problem.once_per) if problem.once_per else _root_cause(rule, problem, event, connection)
     place = Place(connection.connection_id)
-    if isinstance(event, _OF_FRAMES):
+    if isinstance(event, _FRAME_EVENTS):
         is_request = event.message.is_request if event.message is not None else False
         place = Place(connection.connection_id, is_request, event.offset)
     first = connection.run.first_place(cause, event.at, place)
@@ -278,7 +278,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
 
 def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> None:
     """Keep a repeat for the line of its frame. What is no fault (severity info) marks no frame."""
-    if repeat.severity == Severity.INFO or not isinstance(event, _OF_FRAMES):
+    if repeat.severity == Severity.INFO or not isinstance(event, _FRAME_EVENTS):
         return
     if repeat in connection.repeats or len(connection.repeats) < MAX_REPEATS:
         connection.repeats[repeat] += 1
@@ -291,10 +291,10 @@ def _root_cause(rule: Rule, problem: Problem, event: Any, connection: Connection
     """
     message = getattr(event, "message", None)
     frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
-    location = place_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
+    location = location_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
     is_client = (problem.blame or rule.blame) == "client"
     client = (connection.client_id or connection.client_software) if is_client else None
     # a bug in kproxy does not belong to one server, nor does a habit of a client, which talks to several brokers
     is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_FAMILY_OF_HABITS)))
     server = connection.server if is_of_server else None
-    return rule.code, server, client, frame_kind, location and in_any_element(str(location)), problem.cause
+    return rule.code, server, client, frame_kind, location and without_indexes(str(location)), problem.cause

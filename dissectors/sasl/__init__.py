@@ -12,8 +12,8 @@ from dissectors.sasl.messages import SaslMessage
 __all__ = ["SaslMessage", "read_client", "read_server"]
 
 
-_SCRAM_CLIENT = {1: scram.client_first, 2: scram.client_final}
-_SCRAM_SERVER = {1: scram.server_first, 2: scram.server_final}
+_SCRAM_CLIENT = {1: scram.read_client_first, 2: scram.read_client_final}
+_SCRAM_SERVER = {1: scram.read_server_first, 2: scram.read_server_final}
 
 
 def read_client(mechanism: str, number: int, data: bytes) -> SaslMessage:
@@ -23,26 +23,26 @@ def read_client(mechanism: str, number: int, data: bytes) -> SaslMessage:
         A bare `SaslMessage` if the mechanism is unknown or has no such message.
     """
     if mechanism.startswith("SCRAM-"):
-        return _SCRAM_CLIENT.get(number, _unread)(data)
+        return _SCRAM_CLIENT.get(number, _read_unknown)(data)
     if mechanism == "GSSAPI":
         return gssapi.read(data)
     if mechanism == "PLAIN" and number == 1:
         return plain.read(data)
     if mechanism == "OAUTHBEARER" and number == 1:
-        return oauthbearer.client_first(data)
+        return oauthbearer.read_client_first(data)
     return SaslMessage()
 
 
 def read_server(mechanism: str, number: int, data: bytes) -> SaslMessage:
     """Read the server's answer to the client's message `number`, as `read_client` does."""
     if mechanism.startswith("SCRAM-"):
-        return _SCRAM_SERVER.get(number, _unread)(data)
+        return _SCRAM_SERVER.get(number, _read_unknown)(data)
     if mechanism == "GSSAPI":
         return gssapi.read(data)
     if mechanism == "OAUTHBEARER" and number == 1 and data:
-        return oauthbearer.server_refusal(data)
+        return oauthbearer.read_server_refusal(data)
     return SaslMessage()
 
 
-def _unread(_: bytes) -> SaslMessage:
+def _read_unknown(_: bytes) -> SaslMessage:
     return SaslMessage()

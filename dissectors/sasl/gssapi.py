@@ -17,7 +17,7 @@ _KINDS = {
 APPLICATION = b"\x60"
 
 
-def begins_login(data: bytes) -> bool:
+def is_first_token(data: bytes) -> bool:
     """Whether this is the first token of a client."""
     return data[:1] == APPLICATION and read(data[:32]).kind is GssapiKind.INITIAL
 

@@ -95,6 +95,6 @@ class GssapiToken(SaslMessage):
     kind: GssapiKind = GssapiKind.OTHER
 
 
-def name_of(text: str) -> str | None:
+def showable_name(text: str) -> str | None:
     """A name that may be shown: neither empty nor too long."""
     return text if text.strip() and len(text) <= LONGEST_NAME else None

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from dissectors.sasl.messages import OAuthBearerClientFirst, SaslMessage, ServerRefusal, name_of
+from dissectors.sasl.messages import OAuthBearerClientFirst, SaslMessage, ServerRefusal, showable_name
 
 _SEPARATOR = "\x01"
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
@@ -18,10 +18,10 @@ _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
 _DOTS = (2, 4)
 _MAX_EXTENSIONS = 16
 #: Longer texts are not read as JSON.
-_LONGEST_JSON = 64 * 1024
+_MAX_JSON_BYTES = 64 * 1024
 
 
-def client_first(data: bytes) -> SaslMessage:
+def read_client_first(data: bytes) -> SaslMessage:
     """Read the client's first message: the token's user and dates, if it is a JWT."""
     header, _, remainder = data.decode(errors="replace").partition(_SEPARATOR)
     parts = header.split(",")
@@ -36,7 +36,7 @@ def client_first(data: bytes) -> SaslMessage:
     claims = _claims(token)
     subject = claims.get("sub")
     return OAuthBearerClientFirst(
-        username=name_of(subject) if isinstance(subject, str) else None,
+        username=showable_name(subject) if isinstance(subject, str) else None,
         authorization_id=authorization_id,
         extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MAX_EXTENSIONS],
         expires_at=_seconds(claims.get("exp")),
@@ -47,25 +47,25 @@ def client_first(data: bytes) -> SaslMessage:
     )
 
 
-def server_refusal(data: bytes) -> ServerRefusal:
+def read_server_refusal(data: bytes) -> ServerRefusal:
     """Read the server's error: JSON with a ``status``. The client acknowledges it, then the login fails."""
-    status = _json(data).get("status")
+    status = _parse_json(data).get("status")
     return ServerRefusal(reason=status if isinstance(status, str) and _STATUS.fullmatch(status) else None)
 
 
 def _claims(token: str) -> dict[str, Any]:
     """The claims of a signed or unsecured token; empty for an encrypted or opaque one."""
     parts = token.split(".")
-    if len(parts) != 3 or len(parts[1]) > _LONGEST_JSON:
+    if len(parts) != 3 or len(parts[1]) > _MAX_JSON_BYTES:
         return {}
     try:
-        return _json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return _parse_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except ValueError:
         return {}
 
 
-def _json(data: bytes) -> dict[str, Any]:
-    if len(data) > _LONGEST_JSON:
+def _parse_json(data: bytes) -> dict[str, Any]:
+    if len(data) > _MAX_JSON_BYTES:
         return {}
     try:
         claims = json.loads(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.sasl.messages import ClientName, name_of
+from dissectors.sasl.messages import ClientName, showable_name
 
 
 def read(data: bytes) -> ClientName:
@@ -16,7 +16,7 @@ def read(data: bytes) -> ClientName:
     if not username:
         return ClientName(problem="has no user name")
     return ClientName(
-        username=name_of(username),
+        username=showable_name(username),
         authorization_id=authorization_id,
         problem=None if password else "has no password",
     )

@@ -10,7 +10,7 @@ from dissectors.sasl.messages import (
     ScramClientFirst,
     ScramServerFirst,
     ServerRefusal,
-    name_of,
+    showable_name,
 )
 
 #: RFC 5802, section 7: ``server-error-value``. Any other text may contain a secret.
@@ -29,7 +29,7 @@ _BARE_EQUALS = re.compile(r"=(?!2C|3D)")
 UNESCAPED = "has a user name with '=' that is not written as =3D"
 
 
-def client_first(data: bytes) -> SaslMessage:
+def read_client_first(data: bytes) -> SaslMessage:
     """Read ``client-first-message``: the user name and the nonce."""
     parts = data.decode(errors="replace").split(",", 2)
     if len(parts) < 3 or (parts[0] not in ("n", "y") and not parts[0].startswith("p=")):
@@ -43,8 +43,8 @@ def client_first(data: bytes) -> SaslMessage:
         problem = UNESCAPED
     extensions = tuple(name for name in attributes if name not in ("n", "r") and _EXTENSION.fullmatch(name))
     return ScramClientFirst(
-        username=name_of(_unescaped(username)) if username else None,
-        authorization_id=_unescaped(authorization.removeprefix("a=")),
+        username=showable_name(_unescape(username)) if username else None,
+        authorization_id=_unescape(authorization.removeprefix("a=")),
         nonce=nonce,
         channel_binding=flag if flag in _FLAGS else "p=",
         extensions=extensions[:_MAX_EXTENSIONS],
@@ -53,11 +53,11 @@ def client_first(data: bytes) -> SaslMessage:
     )
 
 
-def server_first(data: bytes) -> SaslMessage:
+def read_server_first(data: bytes) -> SaslMessage:
     """Read ``server-first-message``: both nonces and the iteration count, or an error."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
-        return _refusal(attributes["e"])
+        return _server_refusal(attributes["e"])
     count = attributes.get("i", "")
     missing = next((description for key, description in _SERVER_FIRST.items() if not attributes.get(key)), None)
     count_match = _ITERATIONS.fullmatch(count)
@@ -70,7 +70,7 @@ def server_first(data: bytes) -> SaslMessage:
 _SERVER_FIRST = {"r": "nonce (r=)", "s": "salt (s=)", "i": "iteration count (i=)"}
 
 
-def client_final(data: bytes) -> SaslMessage:
+def read_client_final(data: bytes) -> SaslMessage:
     """Read ``client-final-message``: the nonce again; the proof is dropped."""
     attributes = _attributes(data.decode(errors="replace"))
     names = {"c": "channel binding (c=)", "r": "nonce (r=)", "p": "proof (p=)"}
@@ -78,15 +78,15 @@ def client_final(data: bytes) -> SaslMessage:
     return ScramClientFinal(nonce=attributes.get("r"), problem=f"has no {missing}" if missing else None)
 
 
-def server_final(data: bytes) -> SaslMessage:
+def read_server_final(data: bytes) -> SaslMessage:
     """Read ``server-final-message``: an error, or a signature, which is dropped."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
-        return _refusal(attributes["e"])
+        return _server_refusal(attributes["e"])
     return SaslMessage(problem=None if attributes.get("v") else "has neither a signature (v=) nor an error (e=)")
 
 
-def _refusal(error: str) -> ServerRefusal:
+def _server_refusal(error: str) -> ServerRefusal:
     return ServerRefusal(reason=error if error in _SERVER_ERRORS else None)
 
 
@@ -100,5 +100,5 @@ def _attributes(text: str) -> dict[str, str]:
     return attributes
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")

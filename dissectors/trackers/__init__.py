@@ -68,7 +68,7 @@ def tracker(
     return register
 
 
-def in_order(kinds_needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
+def trackers_in_order(kinds_needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
     """The trackers that update these classes, and those that they need in turn, in dependency order.
 
     Raises:
@@ -94,9 +94,9 @@ class Trackers:
     """
 
     def __init__(self, needed: Iterable[type[Any]] = ()) -> None:
-        self.order = in_order(needed)
+        self.order = trackers_in_order(needed)
         #: The trackers that have subscribed to an event.
-        self.interested = Dispatch(
+        self.subscribers = Dispatch(
             lambda: ((tracker, tracker.triggers, tracker.kind.__name__) for tracker in self.order)
         )
         self._kinds = frozenset(kind for tracker in self.order for kind in (tracker.kind, *tracker.keeps))

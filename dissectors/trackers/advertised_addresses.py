@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.addresses import canonical, host_of, is_address, split
+from dissectors.connections.addresses import canonicalize_host, host_of, is_address, split
 from dissectors.connections.events import ConnectFailed, ConnectFailure, ResponseReceived
 from dissectors.trackers import tracker
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints
@@ -59,7 +59,7 @@ class AdvertisedAddresses:
         elif event.message is not None and event.message.diagnosis is None:
             addresses = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
             for broker in endpoints(event.message.as_sent):
-                key = canonical(broker.host), broker.port
+                key = canonicalize_host(broker.host), broker.port
                 if (advertised := addresses.get(key)) is None:
                     addresses[key] = AdvertisedAddress(broker, connection)
                 else:
@@ -75,7 +75,7 @@ class AdvertisedAddresses:
         if addresses is None:
             return None
         if event.reason is ConnectFailure.NAME_NOT_FOUND:
-            name = canonical(event.server)
+            name = canonicalize_host(event.server)
             return next((address for (host, _), address in addresses.items() if host == name), None)
         server = split(event.server)
         if server is None or brokers.route(*server) is AddressRoute.HERE:

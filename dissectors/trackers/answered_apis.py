@@ -20,14 +20,14 @@ DISCOVERY_APIS = frozenset(
 )  # fmt: skip
 
 #: Server, client id, API key and version.
-Kind: TypeAlias = tuple[str, str | None, int, int]
+AnsweredApi: TypeAlias = tuple[str, str | None, int, int]
 
 
 class AnsweredApis:
     """Updated by each connection when an API version is answered on it for the first time."""
 
     def __init__(self) -> None:
-        self._kinds: BoundedDict[Kind, None] = BoundedDict(MAX_SERVED)
+        self._kinds: BoundedDict[AnsweredApi, None] = BoundedDict(MAX_SERVED)
         self._last_work_at: BoundedDict[tuple[str, str | None], int] = BoundedDict(MAX_SERVED)
 
     def note(self, api: tuple[int, int], at: int, connection: ConnectionState) -> None:
@@ -36,7 +36,7 @@ class AnsweredApis:
         if api[0] not in DISCOVERY_APIS:
             self._last_work_at[client_key(connection)] = at
 
-    def has(self, kind: Kind) -> bool:
+    def has(self, kind: AnsweredApi) -> bool:
         """Whether that was answered before."""
         return kind in self._kinds
 

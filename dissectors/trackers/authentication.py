@@ -110,13 +110,13 @@ class Authentication:
     def observe(self, event: object, connection: ConnectionState) -> None:
         """Process an event."""
         if isinstance(event, RequestReceived):
-            self._request(event)
+            self._observe_request(event)
         elif isinstance(event, ResponseReceived):
-            self._response(event, connection)
+            self._observe_response(event, connection)
         elif isinstance(event, TokenReceived):
-            self._raw_token(event, connection)
+            self._observe_raw_token(event, connection)
         elif isinstance(event, BytesSkipped) or (isinstance(event, ConnectionOpened) and event.midstream):
-            self._lose_track()
+            self._mark_unknown()
         self.unauthenticated = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
         if self.phase is SaslPhase.HANDSHAKE:
             self.awaits_token = not self.tokens
@@ -140,13 +140,13 @@ class Authentication:
             return False
         return self.tokens >= (2 if self.mechanism.startswith("SCRAM-") else 1)
 
-    def _lose_track(self) -> None:
+    def _mark_unknown(self) -> None:
         self.phase, self.expires_at = SaslPhase.UNKNOWN, None
 
-    def _request(self, event: RequestReceived) -> None:
+    def _observe_request(self, event: RequestReceived) -> None:
         message = event.message
         if event.damaged or not message.well_formed:
-            self._lose_track()
+            self._mark_unknown()
         elif message.api == "SaslHandshake":
             self.is_reauthentication = self.phase is SaslPhase.DONE or (
                 self.phase is SaslPhase.UNKNOWN and self.authenticated_at is not None
@@ -163,37 +163,37 @@ class Authentication:
             self.user, self.by_token, self.bearer = None, False, None
             self.client_nonce = self.server_nonce = self.final_nonce = None
         elif self.phase is not SaslPhase.UNKNOWN:
-            self._client_token(message.body.get("auth_bytes") or b"", event.at)
+            self._observe_client_token(message.body.get("auth_bytes") or b"", event.at)
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         message = event.message
         if self.phase is SaslPhase.UNKNOWN:
             return
         if message is None or event.damaged or not message.well_formed:
-            self._lose_track()
+            self._mark_unknown()
         elif message.body.get("error_code"):
-            self._fail()
+            self._mark_failed()
         elif message.api == "SaslHandshake":
             if self.phase is SaslPhase.HANDSHAKE:
                 self.phase = SaslPhase.TOKENS
         else:
             lifetime = max(message.body.get("session_lifetime_ms", 0), 0)
-            self._server_token(message.body.get("auth_bytes") or b"", event.at, lifetime, connection)
+            self._observe_server_token(message.body.get("auth_bytes") or b"", event.at, lifetime, connection)
 
-    def _raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
+    def _observe_raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
         if self.phase is SaslPhase.UNKNOWN:
             return
         if event.damaged:
-            self._lose_track()
+            self._mark_unknown()
         elif event.direction is Direction.REQUEST:
             if self.phase is SaslPhase.NONE:  # without SaslHandshake, as clients of 0.9 do
                 self.mechanism, self.raw, self.started_at = "GSSAPI", True, event.at
                 self.without_handshake = event.offset > 0
-            self._client_token(event.data, event.at)
+            self._observe_client_token(event.data, event.at)
         else:
-            self._server_token(event.data, event.at, 0, connection)
+            self._observe_server_token(event.data, event.at, 0, connection)
 
-    def _client_token(self, token: bytes, at: int) -> None:
+    def _observe_client_token(self, token: bytes, at: int) -> None:
         self.phase = SaslPhase.TOKENS
         self.tokens += 1
         self.last_token_at = at
@@ -207,9 +207,9 @@ class Authentication:
         elif isinstance(message, OAuthBearerClientFirst):
             self.bearer = message
 
-    def _server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
+    def _observe_server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
         if self.refusal:  # the login has failed, whatever the server answers now
-            self._fail()
+            self._mark_failed()
             return
         message = self.server = sasl.read_server(self.mechanism, self.tokens, token)
         if isinstance(message, ScramServerFirst):
@@ -217,11 +217,11 @@ class Authentication:
         if isinstance(message, ServerRefusal):
             # OAUTHBEARER: the client acknowledges the error, then the login fails (RFC 7628, section 3.2.3).
             if self.mechanism != "OAUTHBEARER":
-                self._fail()
+                self._mark_failed()
         elif self._client_is_done:
-            self._succeed(at, lifetime_ms, connection)
+            self._mark_succeeded(at, lifetime_ms, connection)
 
-    def _succeed(self, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
+    def _mark_succeeded(self, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
         self.phase = SaslPhase.DONE
         self.reauthentications += self.is_reauthentication
         self.authenticated_at, self.lifetime_ms = at, lifetime_ms
@@ -233,7 +233,7 @@ class Authentication:
         else:
             self.principal = f"User:{self.user}"
 
-    def _fail(self) -> None:
+    def _mark_failed(self) -> None:
         self.phase, self.principal = SaslPhase.FAILED, None
 
 

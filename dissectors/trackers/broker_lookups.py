@@ -25,7 +25,7 @@ WINDOW = 15 * 1_000_000_000
 MIN_INTERVAL = 50_000_000
 
 #: After a response that departs from its layout, the client's behaviour is not evaluated for this long (ns).
-MISLED = 60 * 1_000_000_000
+MISREAD_FOR = 60 * 1_000_000_000
 
 #: APIs whose responses contain broker addresses.
 ADDRESS_APIS = ("Metadata", "FindCoordinator")
@@ -62,11 +62,11 @@ class BrokerLookup:
     last: int = 0
     answer: int = 0
     reached: frozenset[tuple[str, int]] | None = None
-    misread_at: int = 0
+    undecodable_at: int = 0
 
     def is_lost(self, at: int) -> bool:
         """Whether the client has not used a broker that it looked up, although it can decode the responses."""
-        return self.reached != self.addresses and at - self.misread_at > MISLED
+        return self.reached != self.addresses and at - self.undecodable_at > MISREAD_FOR
 
 
 @tracker(
@@ -95,20 +95,20 @@ class BrokerLookups:
         """Count a client's answers until it uses a broker that it looked for."""
         message = event.message
         if isinstance(event, RequestReceived):
-            self._request(event.message, connection)
+            self._observe_request(event.message, connection)
         elif message is not None and message.api in LOOKUP_APIS and event.request is not None:
             lookup = self.of(connection, event.request.message.client_id)
             if message.diagnosis is not None or not message.well_formed:
-                lookup.misread_at = event.at
+                lookup.undecodable_at = event.at
                 lookup.answers = lookup.identical = 0
             elif event.request_body is not None and message.api in ADDRESS_APIS:
-                self._answer(lookup, message, connection)
+                self._update_addresses(lookup, message, connection)
                 if _names_target(message, event.request_body):
-                    self._count(lookup, message, event.request.at, event.at)
+                    self._count_response(lookup, message, event.request.at, event.at)
                 self._pending[host_of(connection.client), event.request.message.client_id] = lookup
                 connection.run.subscribe("BrokerLookups")
 
-    def _request(self, message: Message, connection: Any) -> None:
+    def _observe_request(self, message: Message, connection: Any) -> None:
         key = host_of(connection.client), message.client_id
         if message.api in UNSPECIFIC_APIS or (lookup := self._pending.get(key)) is None:
             return
@@ -120,7 +120,7 @@ class BrokerLookups:
             if not self._pending:
                 connection.run.unsubscribe("BrokerLookups")
 
-    def _answer(self, lookup: BrokerLookup, message: Message, connection: Any) -> None:
+    def _update_addresses(self, lookup: BrokerLookup, message: Message, connection: Any) -> None:
         endpoints_found = list(endpoints(message.as_sent))
         addresses = frozenset(sorted({(endpoint.host, endpoint.port) for endpoint in endpoints_found})[:MAX_ADDRESSES])
         if (
@@ -139,7 +139,7 @@ class BrokerLookups:
         if message.api == "Metadata" or not lookup.addresses:
             lookup.addresses = addresses
 
-    def _count(self, lookup: BrokerLookup, message: Message, requested_at: int, at: int) -> None:
+    def _count_response(self, lookup: BrokerLookup, message: Message, requested_at: int, at: int) -> None:
         if requested_at - lookup.last < MIN_INTERVAL:
             return
         response_hash, lookup.last = hash(message.frame[8:]), at

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.addresses import canonical, is_address, is_fixed, split
+from dissectors.connections.addresses import canonicalize_host, is_address, is_specific_ip, split
 from dissectors.connections.events import ConnectionOpened
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
@@ -18,7 +18,7 @@ MAX_DIALLED = 10_000
 CLIENT_ENDPOINTS = 1
 
 #: The longest host name (RFC 1035).
-LONGEST_HOST = 255
+MAX_HOST_LENGTH = 255
 
 
 class Endpoint(NamedTuple):
@@ -60,26 +60,26 @@ class Brokers:
         if (address := split(connection.dialled)) is not None:
             host, port = address
             self._dialled[address] = None
-            self._ports[port] = self._ports.get(port, False) or not is_fixed(host)
+            self._ports[port] = self._ports.get(port, False) or not is_specific_ip(host)
 
     def route(self, host: str, port: int) -> AddressRoute:
         """The route of an advertised address."""
-        canonical_host = canonical(host)
+        canonical_host = canonicalize_host(host)
         if (canonical_host, port) in self._dialled:
             return AddressRoute.HERE
-        if port in self._ports and (self._ports[port] or not is_fixed(canonical_host)):
+        if port in self._ports and (self._ports[port] or not is_specific_ip(canonical_host)):
             return AddressRoute.UNCLEAR
         return AddressRoute.PAST
 
 
-def relayed(connection: Any) -> bool:
+def is_relayed(connection: Any) -> bool:
     """Whether the connection goes through a relay, so that the dialled address is not the server's."""
     return bool(connection.dialled != connection.server)
 
 
 def own_address(message: Message, connection: Any) -> Endpoint | None:
     """The endpoint in a response that is the server behind a relay; None if another endpoint is a dialled address."""
-    if not relayed(connection):
+    if not is_relayed(connection):
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
     own_endpoint = None
@@ -88,7 +88,7 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
         if route is AddressRoute.HERE:
             return None
         # A name may resolve to the relay, if the relay uses the same port.
-        if (canonical(endpoint.host), endpoint.port) == server and (
+        if (canonicalize_host(endpoint.host), endpoint.port) == server and (
             route is AddressRoute.PAST or is_address(endpoint.host)
         ):
             own_endpoint = own_endpoint or endpoint
@@ -104,14 +104,14 @@ def endpoints(message: Message) -> Iterator[Endpoint]:
     body = message.body
     if message.api == "FindCoordinator":
         for path, broker in _coordinators(body):
-            if broker["error_code"] == 0 and len(broker["host"]) <= LONGEST_HOST:
+            if broker["error_code"] == 0 and len(broker["host"]) <= MAX_HOST_LENGTH:
                 yield Endpoint(broker["node_id"], broker["host"], broker["port"], path)
         return
     if body.get("endpoint_type", CLIENT_ENDPOINTS) != CLIENT_ENDPOINTS:
         return
     field = "brokers" if message.api in ("Metadata", "DescribeCluster") else "node_endpoints"
     for index, broker in enumerate(body.get(field) or ()):
-        if len(broker["host"]) > LONGEST_HOST:
+        if len(broker["host"]) > MAX_HOST_LENGTH:
             continue
         node_id = broker["broker_id"] if "broker_id" in broker else broker["node_id"]
         yield Endpoint(node_id, broker["host"], broker["port"], (field, index))

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.addresses import canonical
+from dissectors.connections.addresses import canonicalize_host
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.brokers import Endpoint, endpoints
-from dissectors.trackers.coordinators import coordinator_answers
+from dissectors.trackers.coordinators import coordinator_results
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
@@ -23,14 +23,14 @@ _MAX_CLIENTS = 1_000
 _MAX_PARTITIONS = 2_000
 
 #: Responses are compared if they are at most this far apart (ns): a cluster changes.
-_RECENT = 60 * 1_000_000_000
+_MAX_AGE = 60 * 1_000_000_000
 
 #: How long (ns) a server counts as contradicting itself after its latest contradiction.
-_LASTING = 60 * 1_000_000_000
+_CONTRADICTION_LASTS = 60 * 1_000_000_000
 
 #: A coordinator that Metadata does not name at all may just have stopped, or started: it is a contradiction if so many
 #: responses in a row agree on that.
-_MISSING = 3
+_MIN_MISSING = 3
 
 Address = tuple[str, int]
 
@@ -62,9 +62,9 @@ class _Server:
     """
 
     brokers: dict[int, Endpoint] = field(default_factory=dict)
-    described_at: int = 0
+    metadata_at: int = 0
     coordinator: tuple[str, Endpoint] | None = None
-    found_at: int = 0
+    coordinator_at: int = 0
     missing: int = 0
     conflict_at: int = 0
 
@@ -86,7 +86,7 @@ class ClusterViews:
     def contradicts_itself(self, server: str, at: int) -> bool:
         """Whether a server's FindCoordinator and Metadata have lately contradicted each other."""
         server_view = self._servers.get(server)
-        return server_view is not None and bool(server_view.conflict_at) and at - server_view.conflict_at < _LASTING
+        return server_view is not None and bool(server_view.conflict_at) and at - server_view.conflict_at < _CONTRADICTION_LASTS
 
     def node_id(self, server: str, address: str) -> int | None:
         """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
@@ -109,27 +109,27 @@ class ClusterViews:
         if message.api == "Metadata":
             brokers = {endpoint.node_id: endpoint for endpoint in endpoints(message)}
             if brokers and len(brokers) <= _MAX_BROKERS:
-                server.brokers, server.described_at = brokers, event.at
+                server.brokers, server.metadata_at = brokers, event.at
             self._learn_epochs(message, event.at, connection)
-            if server.coordinator is not None and event.at - server.found_at < _RECENT:
+            if server.coordinator is not None and event.at - server.coordinator_at < _MAX_AGE:
                 self._compare(server, *server.coordinator)
         else:
-            for subject, coordinator in _found(event, message):
-                server.coordinator, server.found_at = (subject, coordinator), event.at
-                if event.at - server.described_at < _RECENT:
+            for subject, coordinator in _coordinators_in(event, message):
+                server.coordinator, server.coordinator_at = (subject, coordinator), event.at
+                if event.at - server.metadata_at < _MAX_AGE:
                     self._compare(server, subject, coordinator)
         if self.conflict is not None:
             server.conflict_at = event.at
 
     def _compare(self, server: _Server, subject: str, coordinator: Endpoint) -> None:
-        conflict = _conflict(server, subject, coordinator)
+        conflict = _find_conflict(server, subject, coordinator)
         if conflict is None:
             server.missing = 0
         elif conflict.broker is not None:
             self.conflict = conflict
         else:
             server.missing += 1
-            if server.missing >= _MISSING:
+            if server.missing >= _MIN_MISSING:
                 self.conflict = conflict
 
     def _learn_epochs(self, message: Message, at: int, connection: ConnectionState) -> None:
@@ -148,16 +148,16 @@ class ClusterViews:
                     epochs[name, partition["partition_index"]] = SeenEpoch(epoch, at)
 
 
-def _found(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
+def _coordinators_in(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
     """The coordinators in a response, with what they are for."""
-    subjects = [response.subject for response in coordinator_answers(event)]
+    subjects = [response.subject for response in coordinator_results(event)]
     for endpoint in endpoints(message):
         index = endpoint.path[1] if endpoint.path else 0
         if endpoint.node_id >= 0 and endpoint.host and isinstance(index, int) and index < len(subjects):
             yield subjects[index], endpoint
 
 
-def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
+def _find_conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
     if not server.brokers:
         return None
     broker_with_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
@@ -168,9 +168,9 @@ def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> Coordinat
 
 
 def _address(endpoint: Endpoint) -> Address:
-    return canonical(endpoint.host), endpoint.port
+    return canonicalize_host(endpoint.host), endpoint.port
 
 
-def as_text(endpoint: Endpoint) -> str:
+def broker_text(endpoint: Endpoint) -> str:
     """A broker as text: ``node 1 at 10.0.0.1:9092``."""
     return f"node {endpoint.node_id} at {endpoint.address}"

@@ -28,7 +28,7 @@ class CommitWindow(NamedTuple):
 
     group: str
     commits: int
-    moving: int
+    offset_moves: int
     records: int
     ns: int
     fetches: int
@@ -39,7 +39,7 @@ class _Count:
     since: int
     fetches: int
     commits: int = 0
-    moving: int = 0
+    offset_moves: int = 0
     records: int = 0
 
 
@@ -64,10 +64,10 @@ class CommitHabits:
         count = self._counts.touch(key, lambda: _Count(event.at, fetches))
         count.commits += 1
         if advance:
-            count.moving += 1
+            count.offset_moves += 1
             count.records += advance
         if count.commits >= connection.run.limit(COMMITS):
             self.window = CommitWindow(
-                group, count.commits, count.moving, count.records, event.at - count.since, fetches - count.fetches
+                group, count.commits, count.offset_moves, count.records, event.at - count.since, fetches - count.fetches
             )
             del self._counts[key]

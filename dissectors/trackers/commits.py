@@ -9,13 +9,13 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import TopicPartition, topic_of
+from dissectors.trackers.partitions import TopicPartition, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
 _MAX_COMMITS = 50_000
 
 #: Group, topic (name if known) and partition.
-Key = tuple[str, str, int]
+CommitKey = tuple[str, str, int]
 
 
 class Commit(NamedTuple):
@@ -30,12 +30,12 @@ class Commit(NamedTuple):
 class CommitRegression(NamedTuple):
     """A commit with a lower offset than the previous one."""
 
-    key: Key
+    key: CommitKey
     previous: Commit
     commit: Commit
 
 
-def key_of(group: str, topic_partition: TopicPartition, connection: ConnectionState) -> Key:
+def commit_key(group: str, topic_partition: TopicPartition, connection: ConnectionState) -> CommitKey:
     """The key of a partition, with the topic's name if known, whether the version has name or id."""
     topic, partition = topic_partition
     return group, connection.run.topic_names.get(topic, topic), partition
@@ -56,11 +56,11 @@ class Commits:
 
     def __init__(self) -> None:
         self.regressions: list[CommitRegression] = []
-        self.negative: list[tuple[Key, Commit]] = []
+        self.negative: list[tuple[CommitKey, Commit]] = []
         self.advance: int | None = None
-        self._last: BoundedDict[Key, Commit] = BoundedDict(_MAX_COMMITS)
+        self._last: BoundedDict[CommitKey, Commit] = BoundedDict(_MAX_COMMITS)
 
-    def last(self, key: Key) -> Commit | None:
+    def last(self, key: CommitKey) -> Commit | None:
         """The last commit of a partition, None if it is unknown."""
         return self._last.get(key)
 
@@ -70,11 +70,11 @@ class Commits:
         if isinstance(event, ConnectionEnded):
             for request in event.unanswered:
                 if request.message.api in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete"):
-                    self._forget(request, connection)
+                    self._forget_commits(request, connection)
         elif isinstance(event, BytesSkipped) or event.request_body is None or event.damaged or event.message is None:
             self._last.clear()
         elif event.message.api == "OffsetCommit" and event.message.well_formed:
-            self._commit(event.request_body, event, connection)
+            self._store_commits(event.request_body, event, connection)
         elif event.message.api == "DeleteGroups":
             deleted = set(event.request_body.get("groups_names") or ())
             for key in [key for key in self._last if key[0] in deleted]:
@@ -82,13 +82,13 @@ class Commits:
         elif event.message.api == "DeleteTopics":  # the offsets of a topic are deleted with it
             request_body = event.request_body
             rows = request_body.get("topics") or [{"name": name} for name in request_body.get("topic_names") or ()]
-            names = {key_of("", (topic_of(row), 0), connection)[1] for row in rows}
+            names = {commit_key("", (topic_name_or_id(row), 0), connection)[1] for row in rows}
             for key in [key for key in self._last if key[1] in names]:
                 del self._last[key]
         elif event.request is not None:
-            self._forget(event.request, connection)
+            self._forget_commits(event.request, connection)
 
-    def _commit(self, request_body: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState) -> None:
+    def _store_commits(self, request_body: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState) -> None:
         assert event.message is not None
         group = request_body.get("group_id") or ""
         committer = (request_body.get("member_id") or "", host_of(connection.client), connection.client_id)
@@ -97,7 +97,7 @@ class Commits:
         for topic_partition, row in _rows(request_body):
             if topic_partition in refused_partitions:
                 continue
-            key = key_of(group, topic_partition, connection)
+            key = commit_key(group, topic_partition, connection)
             commit = Commit(row.get("committed_offset", -1), row.get("committed_metadata") or "", committer, event.at)
             if commit.offset < 0:
                 self.negative.append((key, commit))
@@ -111,14 +111,14 @@ class Commits:
         if is_advance_known and not refused_partitions:
             self.advance = advance
 
-    def _forget(self, request: RequestReceived, connection: ConnectionState) -> None:
+    def _forget_commits(self, request: RequestReceived, connection: ConnectionState) -> None:
         body = request.message.body
         for topic_partition, _ in _rows(body):
-            self._last.pop(key_of(body.get("group_id") or "", topic_partition, connection), None)
+            self._last.pop(commit_key(body.get("group_id") or "", topic_partition, connection), None)
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
     for topic in body.get("topics") or ():
-        name = topic_of(topic)
+        name = topic_name_or_id(topic)
         for row in topic.get("partitions") or ():
             yield (name, row.get("partition_index", 0)), row

@@ -8,7 +8,7 @@ from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
 _MAX_TOPICS = 10_000
-_TOPIC = 2
+_TOPIC_RESOURCE = 2
 
 
 @tracker(
@@ -27,7 +27,7 @@ class Compacted:
             return
         if message.api == "DescribeConfigs":
             for result in message.body.get("results", ()):
-                if result.get("resource_type") == _TOPIC and not result.get("error_code"):
+                if result.get("resource_type") == _TOPIC_RESOURCE and not result.get("error_code"):
                     self._update(connection, result.get("resource_name"), result.get("configs"))
             return
         request_body = event.request_body if isinstance(event, ResponseReceived) else None
@@ -41,7 +41,7 @@ class Compacted:
             return
         accepted = {row.get("resource_name") for row in message.body.get("responses", ()) if not row.get("error_code")}
         for resource in request_body.get("resources", ()):
-            if resource.get("resource_type") == _TOPIC and resource.get("resource_name") in accepted:
+            if resource.get("resource_type") == _TOPIC_RESOURCE and resource.get("resource_name") in accepted:
                 # Only SET shows the whole policy; after DELETE, APPEND or SUBTRACT it is unknown.
                 self._update(connection, resource.get("resource_name"), resource.get("configs"), only_operation=0)
 

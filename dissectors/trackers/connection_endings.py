@@ -26,14 +26,14 @@ MIN_TIMES = 2
 #: Causes. The server closed: with requests in flight, repeatedly upon such a request, while idle, or because of missing
 #: SASL. `LEFT_OPEN`: another party ended the connection.
 CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE = "in flight", "upon request", "while idle"
-TURNED_AWAY, LEFT_OPEN = "turned away", "left open"
+CLOSED_BEFORE_LOGIN, LEFT_OPEN = "turned away", "left open"
 
 #: Nothing on the path to the server answered: TCP has sent the requests at least so many times. Fewer are usual loss.
 UNREACHABLE = "unreachable"
-MIN_SENT = 4
+MIN_TRANSMISSIONS = 4
 
 
-class _Refused(Recurrence):
+class _ClosingRequests(Recurrence):
     """Key: server, client id, API and version."""
 
 
@@ -60,7 +60,7 @@ class ConnectionEndings:
         self.unanswered = list(flight.waiting.values())
         self.cause = None
         unacknowledged = event.unacknowledged
-        if event.unanswered and unacknowledged is not None and unacknowledged[0] is Direction.REQUEST and unacknowledged[1] >= MIN_SENT:
+        if event.unanswered and unacknowledged is not None and unacknowledged[0] is Direction.REQUEST and unacknowledged[1] >= MIN_TRANSMISSIONS:
             self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, unacknowledged[1]
             return
         if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
@@ -68,9 +68,9 @@ class ConnectionEndings:
         if event.by != "server":
             self.cause = LEFT_OPEN
         elif not event.incomplete_frames[1]:  # else a response was truncated
-            self.cause = self._cause(event, flight, connection)
+            self.cause = self._find_cause(event, flight, connection)
 
-    def _cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
+    def _find_cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]
         waited, request = event.at - oldest.at, oldest.message
         if request.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
@@ -83,11 +83,11 @@ class ConnectionEndings:
         if _is_not_served(request, connection):
             return None  # version rules report it
         if waited <= REJECTED_WITHIN and _may_want_sasl(flight, connection):
-            return TURNED_AWAY
+            return CLOSED_BEFORE_LOGIN
         key = connection.server, connection.client_id, request.api_key, request.version
-        if waited > CAUSED_WITHIN or connection.run.state(AnsweredApis).has(key) or _is_counted(request, connection):
+        if waited > CAUSED_WITHIN or connection.run.state(AnsweredApis).has(key) or _is_counted_by_version_rules(request, connection):
             return CLOSED_IN_FLIGHT
-        self.times = connection.run.state(_Refused).count(key, event.at)
+        self.times = connection.run.state(_ClosingRequests).count(key, event.at)
         return CLOSED_UPON_REQUEST if self.times >= MIN_TIMES else CLOSED_IN_FLIGHT
 
 
@@ -100,7 +100,7 @@ def _is_not_served(request: Message, connection: ConnectionState) -> bool:
     return not lowest <= request.version <= highest
 
 
-def _is_counted(request: Message, connection: ConnectionState) -> bool:
+def _is_counted_by_version_rules(request: Message, connection: ConnectionState) -> bool:
     """Whether the rules about versions count this end, and report it when it recurs."""
     versions = connection.state(Versions)
     answered = versions.server(connection).answered

@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 KINDS = {0: "group", 1: "transactional id", 2: "share group"}
 
 #: APIs that only a coordinator serves.
-COORDINATED = (
+COORDINATOR_APIS = (
     "JoinGroup",
     "SyncGroup",
     "Heartbeat",
@@ -34,7 +34,7 @@ COORDINATED = (
     "AddOffsetsToTxn",
     "EndTxn",
 )
-_BY_TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+_TRANSACTION_APIS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 
 _MAX_KEYS = 10_000
 
@@ -46,7 +46,7 @@ class CoordinatorNode(NamedTuple):
     address: str
 
 
-class CoordinatorAnswer(NamedTuple):
+class CoordinatorResult(NamedTuple):
     """The answer for one key: its error code and the path of the code.
 
     `node` is the node in a FindCoordinator response; None in responses of coordinators.
@@ -71,24 +71,24 @@ class Coordinators:
     def __init__(self) -> None:
         self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MAX_KEYS)
 
-    def latest(self, response: CoordinatorAnswer) -> CoordinatorNode | None:
+    def latest(self, response: CoordinatorResult) -> CoordinatorNode | None:
         """The last coordinator for the key of an answer."""
         return self._nodes.get((response.kind, response.key))
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
         """Remember the coordinators in a response."""
-        for response in coordinator_answers(event):
+        for response in coordinator_results(event):
             if response.node is not None and not response.code:
                 self._nodes[response.kind, response.key] = response.node
 
 
-def coordinator_answers(event: ResponseReceived) -> list[CoordinatorAnswer]:
+def coordinator_results(event: ResponseReceived) -> list[CoordinatorResult]:
     """The answers in a response of or about coordinators; FindCoordinator may have several."""
     is_lookup = event.message is not None and event.message.api == "FindCoordinator"
-    return _found(event) if is_lookup else _answered(event)
+    return _lookup_results(event) if is_lookup else _coordinator_result(event)
 
 
-def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
+def _lookup_results(event: ResponseReceived) -> list[CoordinatorResult]:
     request_body, message = event.request_body, event.message
     if request_body is None or message is None:
         return []
@@ -98,21 +98,21 @@ def _found(event: ResponseReceived) -> list[CoordinatorAnswer]:
     else:
         rows = [(request_body.get("key", ""), message.body, "")]
     return [
-        CoordinatorAnswer(kind, key, broker.get("error_code", 0), f"{path}error_code",
+        CoordinatorResult(kind, key, broker.get("error_code", 0), f"{path}error_code",
                 CoordinatorNode(broker.get("node_id", -1), f"{broker.get('host')}:{broker.get('port')}"))
         for key, broker, path in rows
     ]  # fmt: skip
 
 
-def _answered(event: ResponseReceived) -> list[CoordinatorAnswer]:
+def _coordinator_result(event: ResponseReceived) -> list[CoordinatorResult]:
     request, message = event.request, event.message
     if request is None or message is None or not request.message.well_formed:
         return []
-    if message.api in _BY_TRANSACTION:
+    if message.api in _TRANSACTION_APIS:
         kind, key = "transactional id", summary.transactional_id(request.message)
     else:
         kind, key = "group", summary.group_id(request.message)
     if key is None:
         return []
     error = next(iter(summary.errors(message)), None)
-    return [CoordinatorAnswer(kind, key, error.code, error.path) if error else CoordinatorAnswer(kind, key, 0, "")]
+    return [CoordinatorResult(kind, key, error.code, error.path) if error else CoordinatorResult(kind, key, 0, "")]

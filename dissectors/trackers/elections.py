@@ -22,7 +22,7 @@ EFFECTS: Final = frozenset((
     Error.CONCURRENT_TRANSACTIONS, Error.UNSTABLE_OFFSET_COMMIT,
 ))  # fmt: skip
 #: The cluster needs this long (ns) after a sign until replicas are in sync and transactions have their markers.
-SETTLED_AFTER: Final = 15_000_000_000
+SETTLING_TIME: Final = 15_000_000_000
 
 
 @tracker(events=(ResponseReceived,), only=FrameFlags.REFUSED)
@@ -43,4 +43,4 @@ class Elections:
         """Whether an election may cause an error that began at `at` (ns): signs other than this error say so."""
         if code not in SIGNS and code not in EFFECTS:
             return False
-        return any(at_last > at - SETTLED_AFTER for sign, at_last in self._last.items() if sign != code)
+        return any(at_last > at - SETTLING_TIME for sign, at_last in self._last.items() if sign != code)

@@ -11,10 +11,10 @@ from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
 from dissectors.messages.transaction_facts import partition_ends
-from dissectors.records.control import only_control
+from dissectors.records.control import are_all_control_batches
 from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_name_or_id
 from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -26,27 +26,27 @@ _MAX_PARTITIONS = 20_000
 _MAX_CLIENTS = 10_000
 
 #: Larger responses have other records, too: a control batch has about 80 bytes.
-_SMALL = 4096
+_MAX_CONTROL_SIZE = 4096
 
 #: An end offset for layouts that have none.
 _NO_LIMIT = 1 << 63
 
 #: The batches of a connection's first responses are compared, then those of two in a row of so many, less 1: who is
 #: stuck stays stuck. From a repeated batch on, all are compared.
-_FIRST = 32
-_THEN_TWO_IN = 15
+_FIRST_COMPARED = 32
+_COMPARED_MASK = 15
 
 #: A broker waits for records. An empty response after less than a quarter of max_wait_ms (here in ns per ms) is early,
 #: unless max_wait_ms is so short. So many in a row are a problem.
-_EARLY = 250_000
-_SHORT_WAIT = 50
+_EARLY_NS_PER_MS = 250_000
+_MIN_WAIT_MS = 50
 EARLY_RESPONSES = 20
 #: Empty responses in a row to a consumer that does not let the broker wait, which are looked at together.
 BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a row are empty", 2)
 #: Responses in a row with records for which the broker has waited as long as it may, for more bytes.
 FULL_WAITS = Limit("responses", 20, "responses", "the broker has waited its full time for so many in a row", 2)
 #: A response comes after this share of max_wait_ms (here in ns per ms) or later if the broker waited its full time.
-_FULL = 950_000
+_FULL_WAIT_NS_PER_MS = 950_000
 
 #: A consumer that sends no request for this long (ns) after a response does something else.
 _PAUSE = 1_000_000_000
@@ -62,7 +62,7 @@ def requested_partitions(
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     """The partitions in a Fetch request, each with its values and path."""
     for i, topic in enumerate(body.get("topics") or ()):
-        name = topic_of(topic)
+        name = topic_name_or_id(topic)
         for j, partition in enumerate(topic.get("partitions") or ()):
             yield (name, partition.get("partition", 0)), partition, ("topics", i, "partitions", j)
 
@@ -94,7 +94,7 @@ def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, M
     for topic in body.get("responses") or ():
         for partition in topic.get("partitions") or ():
             if is_held(partition):
-                yield (topic_of(topic), partition.get("partition_index", 0)), partition
+                yield (topic_name_or_id(topic), partition.get("partition_index", 0)), partition
 
 
 def opens_session(request_body: Mapping[str, Any]) -> bool:
@@ -134,7 +134,7 @@ class _Session:
         self.offsets.update(offsets)
         self._update_behind(offsets)
 
-    def answer(self, ends: Mapping[TopicPartition, int]) -> None:
+    def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends.update(ends)
         self._update_behind(ends)
 
@@ -191,7 +191,7 @@ class Fetches:
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState) -> None:
         """Track a request's offsets, and examine a response once for all rules."""
         if isinstance(event, ResponseReceived):
-            self._response(event, connection)
+            self._observe_response(event, connection)
             return
         if isinstance(event, RequestReceived) and event.at - self.answered_at > _PAUSE and self.answered_at:
             connection.flags |= _IRREGULAR
@@ -225,7 +225,7 @@ class Fetches:
         offsets = self.offsets(request)
         return {
             topic_partition: (offsets[topic_partition], end)
-            for topic_partition, end in _ends(request_body, body).items()
+            for topic_partition, end in _partition_ends(request_body, body).items()
             if topic_partition in offsets and end > offsets[topic_partition]
         }
 
@@ -240,7 +240,7 @@ class Fetches:
         if session is None:
             return
         for topic in body.get("forgotten_topics_data") or ():
-            name = topic_of(topic)
+            name = topic_name_or_id(topic)
             for partition in topic.get("partitions") or ():
                 session.forget((name, partition))
         if body.get("topics"):
@@ -248,7 +248,7 @@ class Fetches:
         if len(session.offsets) > _MAX_PARTITIONS:
             del self._sessions[session_id]
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_empty, self.refused, self.answered_at = False, [], event.at
         message, request_body = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
@@ -267,9 +267,9 @@ class Fetches:
             session_id = body.get("session_id")
             self.unused_sessions = self.unused_sessions + 1 if session_id and opens_session(request_body) else 0
             if epoch == 0 and session_id:
-                self._open(session_id, event.request.message, body)
+                self._open_session(session_id, event.request.message, body)
             elif topics and (session := self._sessions.get(request_body.get("session_id", 0))) is not None:
-                session.answer(_ends(request_body, body))
+                session.set_ends(_partition_ends(request_body, body))
         if topics and (held_partition_ends := partition_ends(message).held):
             connection.run.state(StableOffsets).observe(held_partition_ends, event.at, connection)
             if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):
@@ -280,7 +280,7 @@ class Fetches:
                 connection.flags |= _IRREGULAR
         else:
             self.early = 0
-            starved = len(message.frame) <= _SMALL and _has_only_control(message)
+            starved = len(message.frame) <= _MAX_CONTROL_SIZE and _has_only_control(message)
             self.polls = 0
             if request_body.get("min_bytes", 1) > 1:
                 self._count_full_wait(event, request_body, connection)
@@ -288,7 +288,7 @@ class Fetches:
             if self._of_client is None:
                 self._of_client = connection.run.state(FetchesWithRecords).of(client_key(connection))
             self._of_client.count += 1
-            if count <= _FIRST or count & _THEN_TWO_IN <= 1 or self._repeats:
+            if count <= _FIRST_COMPARED or count & _COMPARED_MASK <= 1 or self._repeats:
                 self._compare_batches(message, request_body, connection)
         if starved:
             connection.flags |= _STARVED
@@ -298,7 +298,7 @@ class Fetches:
         assert event.request is not None
         wait = request_body.get("max_wait_ms", 0)
         size = event.size if event.message is None else len(event.message.frame)
-        if wait < _SHORT_WAIT or event.at - event.request.at < wait * _FULL or size >= request_body["min_bytes"]:
+        if wait < _MIN_WAIT_MS or event.at - event.request.at < wait * _FULL_WAIT_NS_PER_MS or size >= request_body["min_bytes"]:
             self.full_waits = 0
             return
         self.full_waits += 1
@@ -310,8 +310,8 @@ class Fetches:
         assert event.request is not None
         wait = request_body.get("max_wait_ms", 0)
         if (
-            event.at - event.request.at >= wait * _EARLY
-            or wait < _SHORT_WAIT
+            event.at - event.request.at >= wait * _EARLY_NS_PER_MS
+            or wait < _MIN_WAIT_MS
             or request_body.get("min_bytes", 0) <= 0
             or body.get("throttle_time_ms")
             or self.refused
@@ -324,17 +324,17 @@ class Fetches:
         self.early += 1
         if self.early % EARLY_RESPONSES:
             return False
-        if self._is_past_the_end(event.request, request_body, body):
+        if self._fetches_past_end(event.request, request_body, body):
             self.early = 0
         return self.early > 0
 
-    def _is_past_the_end(self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    def _fetches_past_end(self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         """Whether a partition ends before the fetch offset: then a broker does not wait (DelayedFetch, case F).
 
         A new leader answers so until it knows the high watermark, which followers learn late (KIP-207).
         """
         session = self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
-        offsets, ends = self.offsets(request), session.ends if session else _ends(request_body, body)
+        offsets, ends = self.offsets(request), session.ends if session else _partition_ends(request_body, body)
         return any(0 <= ends.get(topic_partition, -1) < offset for topic_partition, offset in offsets.items())
 
     def _is_busy_poll(
@@ -342,7 +342,7 @@ class Fetches:
     ) -> bool:
         """Count empty responses to requests that do not let the broker wait; return whether enough came in a row."""
         assert event.request is not None
-        lets_broker_wait = request_body.get("max_wait_ms", 0) >= _SHORT_WAIT and request_body.get("min_bytes", 0) > 0
+        lets_broker_wait = request_body.get("max_wait_ms", 0) >= _MIN_WAIT_MS and request_body.get("min_bytes", 0) > 0
         if lets_broker_wait or self.refused or body.get("throttle_time_ms") or is_follower(request_body):
             self.polls = 0
             return False
@@ -373,15 +373,15 @@ class Fetches:
         if self._repeats:
             connection.flags |= _REPEATED
 
-    def _open(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
+    def _open_session(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
         offsets = fetch_offsets(request)
         if len(offsets) <= _MAX_PARTITIONS:
             self._sessions[session_id] = session = _Session()
             session.set_offsets(offsets)
-            session.answer(_ends(request.body, body))
+            session.set_ends(_partition_ends(request.body, body))
 
 
-def _ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def _partition_ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The end offset of each partition in a response; -1 if it cannot be read from this broker."""
     end_name = end_field(request_body)
     return {
@@ -389,7 +389,7 @@ def _ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[Topi
         if partition.get("error_code") or partition.get("preferred_read_replica", -1) >= 0
         else partition.get(end_name, -1)
         for topic in body.get("responses") or ()
-        for name in (topic_of(topic),)
+        for name in (topic_name_or_id(topic),)
         for partition in topic.get("partitions") or ()
     }
 
@@ -411,7 +411,7 @@ def _has_unstable(records: PartitionRecords) -> bool:
 def _has_only_control(message: Message) -> bool:
     """Whether a partition has only control batches."""
     return any(
-        only_control(records.data)
+        are_all_control_batches(records.data)
         for topic in topic_records(message)
         for records in topic.partitions
         if records.data and records.batch is not None and records.batch.attributes & CONTROL
@@ -423,7 +423,7 @@ def _is_at_the_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> 
     requested, returned, end = request_body.get("topics") or (), body.get("responses") or (), end_field(request_body)
     try:
         for topic, returned_topic in zip(requested, returned, strict=True):
-            if topic_of(topic) != topic_of(returned_topic):
+            if topic_name_or_id(topic) != topic_name_or_id(returned_topic):
                 return False
             for partition, returned_partition in zip(topic["partitions"], returned_topic["partitions"], strict=True):
                 if returned_partition[end] > partition["fetch_offset"] or partition["partition"] != returned_partition["partition_index"]:

@@ -14,7 +14,7 @@ from dissectors.trackers.triggers import FrameFlags
 _MAX_KEPT = 64 << 10
 
 #: By direction: the kind of frame, its writer, and its smallest length prefix.
-KINDS = ("request", "response")
+FRAME_KINDS = ("request", "response")
 WRITERS = ("client", "broker")
 MIN_SIZES = (MIN_REQUEST, MIN_RESPONSE)
 
@@ -47,7 +47,7 @@ class FrameAlignment:
             self._misread_to[direction] = event.offset + 4 + event.size
             self._misread[direction] = message if message is not None and len(message.frame) <= _MAX_KEPT else None
 
-    def explain(self, event: RequestReceived) -> None:
+    def note_explained(self, event: RequestReceived) -> None:
         """A rule has reported why no request begins after this one."""
         self._explained_to = event.offset + 4 + event.size
 
@@ -55,7 +55,7 @@ class FrameAlignment:
         """Whether the previous frame did not decode either."""
         return self._misread_to[event.direction] == event.offset
 
-    def cut_off(self, event: FramingLost) -> tuple[Message, int] | None:
+    def frame_with_next_bytes(self, event: FramingLost) -> tuple[Message, int] | None:
         """The previous frame with so many of the next bytes, and their number: its prefix is that much too small.
 
         None if with no number of them it decodes to its last byte.

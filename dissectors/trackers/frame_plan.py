@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.schemas.codes import ApiKey
-from dissectors.trackers.triggers import LONG, Subscribed
+from dissectors.trackers.triggers import SLOW_LATENCY, Subscribed
 
 #: The `observe` of a tracker's instance: it takes an event and its `ConnectionState`.
 Observer: TypeAlias = Callable[[Any, Any], None]
 
 #: The APIs whose responses contain topic names and ids.
-NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+TOPIC_NAMING_APIS = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 #: `ConnectionState` reads each frame of these APIs.
-_READ_ALWAYS = NAMING | {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
+_READ_ALWAYS = TOPIC_NAMING_APIS | {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
 @dataclass(slots=True)
@@ -41,4 +41,4 @@ def is_ordinary(event: RequestReceived | ResponseReceived) -> bool:
         return False
     if type(event) is RequestReceived:
         return True
-    return not event.overtaken and event.request is not None and event.at - event.request.at < LONG  # type: ignore[union-attr]
+    return not event.overtaken and event.request is not None and event.at - event.request.at < SLOW_LATENCY  # type: ignore[union-attr]

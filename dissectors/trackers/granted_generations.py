@@ -24,11 +24,11 @@ _MAX_STREAKS = 10_000
 _MIN_SESSION = 5 * _SECOND
 
 #: A group counts as contradicted for so long (ns); rebalances that are further apart are not counted together.
-RECENT = 60 * _SECOND
+MAX_CONTRADICTION_AGE = 60 * _SECOND
 
 #: FENCED_MEMBER_EPOCH is not one: a member that was too slow gets it for its newest epoch, and joins again.
-_OLD = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
-_COUNTED = (*_OLD, Error.UNKNOWN_MEMBER_ID)
+_STALE_ERRORS = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
+_COUNTED_ERRORS = (*_STALE_ERRORS, Error.UNKNOWN_MEMBER_ID)
 
 #: Server, group, client, API and error; and without the error.
 _StreakKey: TypeAlias = tuple[str, str, tuple[str, str | None], str, int]
@@ -39,7 +39,7 @@ class _Member:
     """A member: the generation or epoch that it got last and when, and its last request that succeeded (ns)."""
 
     generation: int
-    given_at: int
+    granted_at: int
     accepted_at: int
     session: int
     must_rejoin: bool = False
@@ -49,16 +49,16 @@ class _Member:
 class _Group:
     """The newest generation of a classic group: its members, as its leader got them, and those that were seen to join.
 
-    `asked`: a member has sent JoinGroup or LeaveGroup since. `baseless`: the coordinator reported a rebalance before.
+    `is_rebalance_expected`: a member has sent JoinGroup or LeaveGroup since. `is_baseless`: the coordinator reported a rebalance before.
     `repeats` counts the rebalances in a row that nobody asked for, each of which led to the same members.
     """
 
     generation: int = -1
     began_at: int = 0
     members: frozenset[str] = frozenset()
-    seen: set[str] = field(default_factory=set)
-    asked: bool = False
-    baseless: bool = False
+    joined: set[str] = field(default_factory=set)
+    is_rebalance_expected: bool = False
+    is_baseless: bool = False
     repeats: int = 0
     contradicted_at: int | None = None
 
@@ -99,15 +99,15 @@ class GrantedGenerations:
         self._members: BoundedDict[tuple[str, str, str], _Member] = BoundedDict(_MAX_MEMBERS)
         self._streaks: BoundedDict[_StreakKey, int] = BoundedDict(_MAX_STREAKS)
 
-    def given(self, server: str, group: str, member_id: str) -> tuple[int, int] | None:
+    def latest_generation(self, server: str, group: str, member_id: str) -> tuple[int, int] | None:
         """The generation or epoch that a member got last, and when (ns); None if it is unknown."""
         member = self._members.get((server, group, member_id))
-        return None if member is None else (member.generation, member.given_at)
+        return None if member is None else (member.generation, member.granted_at)
 
     def is_contradicted(self, server: str, group: str, at: int) -> bool:
         """Whether a server has recently contradicted what it had said about a group."""
         state = self._groups.get((server, group))
-        return state is not None and state.contradicted_at is not None and at - state.contradicted_at < RECENT
+        return state is not None and state.contradicted_at is not None and at - state.contradicted_at < MAX_CONTRADICTION_AGE
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
         """Update what was given; set `contradiction`."""
@@ -117,34 +117,34 @@ class GrantedGenerations:
             return
         if isinstance(event, RequestReceived):
             if (group := self._groups.get((connection.server, message.body.get("group_id", "")))) is not None:
-                group.asked = True
+                group.is_rebalance_expected = True
             if message.api == "LeaveGroup":
-                self._leave(message.body, connection.server)
+                self._remove_members(message.body, connection.server)
         elif (request_body := event.request_body) is not None:
-            code = _error(event)
+            code = _error_code(event)
             if code == 0:
-                self._accepted(message.api, request_body, message.body, event.at, connection)
+                self._observe_success(message.api, request_body, message.body, event.at, connection)
             else:
-                self._refused(event, request_body, code, connection)
+                self._observe_refusal(event, request_body, code, connection)
 
-    def _leave(self, body: dict[str, Any], server: str) -> None:
+    def _remove_members(self, body: dict[str, Any], server: str) -> None:
         ids = [member.get("member_id", "") for member in body.get("members") or ()] or [body.get("member_id", "")]
         for member_id in ids:
             self._members.pop((server, body.get("group_id", ""), member_id), None)
 
-    def _accepted(
+    def _observe_success(
         self, api: str, request_body: dict[str, Any], body: dict[str, Any], at: int, connection: ConnectionState
     ) -> None:
         server, group_id = connection.server, request_body.get("group_id", "")
         if self._streaks:
-            for error in _COUNTED:
+            for error in _COUNTED_ERRORS:
                 self._streaks.pop((server, group_id, client_key(connection), api, error), None)
         member_id = body.get("member_id") or request_body.get("member_id", "")
         key = server, group_id, member_id
         if api == "JoinGroup":
             session = request_body.get("session_timeout_ms", 0) * _MS
             self._members[key] = _Member(body["generation_id"], at, at, session)
-            self._joined(self._groups.touch((server, group_id), _Group), body, at)
+            self._update_group(self._groups.touch((server, group_id), _Group), body, at)
         elif api == "ConsumerGroupHeartbeat":
             epoch, member_before = body.get("member_epoch", 0), self._members.get(key)
             if epoch <= 0:
@@ -158,19 +158,19 @@ class GrantedGenerations:
             if api == "Heartbeat" and (group := self._groups.get((server, group_id))) is not None:
                 group.repeats = 0  # whatever the reason of a rebalance is, this generation was good for something
 
-    def _joined(self, group: _Group, body: dict[str, Any], at: int) -> None:
+    def _update_group(self, group: _Group, body: dict[str, Any], at: int) -> None:
         generation = body["generation_id"]
         if generation != group.generation:
-            if at - group.began_at > RECENT:
+            if at - group.began_at > MAX_CONTRADICTION_AGE:
                 group.repeats = 0
-            group.generation, group.began_at, group.seen, group.asked = generation, at, set(), False
-        group.seen.add(body.get("member_id", ""))
+            group.generation, group.began_at, group.joined, group.is_rebalance_expected = generation, at, set(), False
+        group.joined.add(body.get("member_id", ""))
         if members := frozenset(member.get("member_id", "") for member in body.get("members") or ()):
             is_unchanged = members == group.members
-            group.repeats = group.repeats + 1 if is_unchanged and group.baseless else 0
-            group.members, group.baseless = members, False
+            group.repeats = group.repeats + 1 if is_unchanged and group.is_baseless else 0
+            group.members, group.is_baseless = members, False
 
-    def _refused(self, event: ResponseReceived, request_body: dict[str, Any], code: int, connection: ConnectionState) -> None:
+    def _observe_refusal(self, event: ResponseReceived, request_body: dict[str, Any], code: int, connection: ConnectionState) -> None:
         assert event.message is not None
         api, server, group_id = event.message.api, connection.server, request_body.get("group_id", "")
         member_id = request_body.get("member_id", "")
@@ -183,11 +183,11 @@ class GrantedGenerations:
         if code == Error.REBALANCE_IN_PROGRESS:
             member.must_rejoin = True
             if api != "OffsetCommit":
-                contradiction = self._rebalance(group, group_id, member_id, event.at)
-        elif code in _OLD:
+                contradiction = self._rebalance_contradiction(group, group_id, member_id, event.at)
+        elif code in _STALE_ERRORS:
             newest = group.generation if group.generation >= 0 else member.generation
             if generation == member.generation == newest:
-                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, event.at - member.given_at, 1)
+                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, event.at - member.granted_at, 1)
         elif code == Error.UNKNOWN_MEMBER_ID and generation == member.generation and not member.must_rejoin:
             silence = event.at - member.accepted_at
             if silence < member.session:
@@ -201,17 +201,17 @@ class GrantedGenerations:
         group.contradicted_at = event.at
         self.contradiction = contradiction
 
-    def _rebalance(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
+    def _rebalance_contradiction(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
         """A rebalance is reported: the contradiction, unless a member may have asked for it."""
-        if group.asked or not group.members or not group.members <= group.seen:
+        if group.is_rebalance_expected or not group.members or not group.members <= group.joined:
             return None
-        group.baseless = True
+        group.is_baseless = True
         times, elapsed = group.repeats + 1, at - group.began_at
         error = Error(Error.REBALANCE_IN_PROGRESS)
         return SelfContradiction(error, group_id, member_id, group.generation, elapsed, times, len(group.members))
 
 
-def _error(event: ResponseReceived) -> int:
+def _error_code(event: ResponseReceived) -> int:
     """The error of a response, or of its first partition with one; 0 if there is none."""
     assert event.message is not None
     if (code := event.message.body.get("error_code", 0)) or event.message.api != "OffsetCommit":

@@ -11,7 +11,7 @@ from dissectors.trackers import tracker
 MAX_GROUPS = 10_000
 
 #: How long (ns) a group counts as misled after such a response.
-MISLED = 60 * 1_000_000_000
+MISLED_FOR = 60 * 1_000_000_000
 
 
 @tracker(events=(ResponseReceived,), apis=("JoinGroup", "SyncGroup"), broken=True)
@@ -27,6 +27,6 @@ class MisledGroups:
         if message is not None and (message.diagnosis is not None or not message.well_formed):
             self._since[(event.request_body or {}).get("group_id", "")] = event.at
 
-    def holds(self, group: str, at: int) -> bool:
+    def contains(self, group: str, at: int) -> bool:
         """Whether a member of the group recently got a response that departs from its layout."""
-        return bool(self._since) and at - self._since.get(group, 0) < MISLED
+        return bool(self._since) and at - self._since.get(group, 0) < MISLED_FOR

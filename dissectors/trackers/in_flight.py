@@ -40,7 +40,7 @@ _UNPAIRED, _THROTTLED = FrameFlags.UNPAIRED.value, FrameFlags.THROTTLED.value
 OVERDUE_AFTER = 30 * SECOND
 
 #: A frame that departs from its layout explains later problems on its connection for this long (ns).
-EXPLAINS_FOR = 60 * SECOND
+SUSPECT_FOR = 60 * SECOND
 
 #: A connection without frames for this long (ns) is idle: the shortest idle timeouts of middleboxes are twice that.
 IDLE_AFTER = 30 * SECOND
@@ -51,16 +51,16 @@ USUAL_IN_FLIGHT = 5
 #: A request is skipped if the response to a newer one came this long before its own (ns), in addition to the time of a
 #: long poll up to the second limit: a server that answers out of order does so within moments.
 SKIPPED_AFTER = 1 * SECOND
-MAX_HELD = 5 * SECOND
+MAX_HOLD = 5 * SECOND
 
 #: The number of correlation ids to remember: of answered requests, and of Produce requests with acks=0.
-_REMEMBERED = 64
+_MAX_REMEMBERED_IDS = 64
 
 #: Deadlines: for Produce, for requests after a Produce with acks=0, for others; for requests that were overtaken.
-OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
-OF_OVERTAKEN = "overtaken request"
+OVERDUE_PRODUCE, OVERDUE_BLOCKED, OVERDUE_OTHER = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
+OVERTAKEN_DEADLINE = "overtaken request"
 #: The deadline for the oldest request, from which on it is late.
-OF_OLDEST = "late request"
+LATE_DEADLINE = "late request"
 
 #: A request is late so long after the time that it allows (ns).
 LATE_AFTER = Limit("wait", 5, "s", "a request waits this much longer than it allows", least=0.1)
@@ -80,7 +80,7 @@ class Overtaking(NamedTuple):
     due: int
 
 
-class Answered(NamedTuple):
+class LastResponse(NamedTuple):
     """A response, without its bytes."""
 
     at: int
@@ -120,20 +120,20 @@ class InFlight:
         self.stray: tuple[str, RequestReceived | None] | None = None
         self.reused: RequestReceived | None = None
         self.previous_id = 0
-        self.errands = 0
+        self.work_requests = 0
         self.awaited = False
         self.started_at = 0
         self.first_after_idle = -1
         self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
-        self.answered: Answered | None = None
+        self.answered: LastResponse | None = None
         self.late_after: Overtaking | None = None
         self.overtaken: dict[int, Overtaking] = {}
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
         self._blocked: set[int] = set()
-        self._acks0_ids: deque[int] = deque(maxlen=_REMEMBERED)
-        self._answered_ids: deque[int] = deque(maxlen=_REMEMBERED)
+        self._acks0_ids: deque[int] = deque(maxlen=_MAX_REMEMBERED_IDS)
+        self._answered_ids: deque[int] = deque(maxlen=_MAX_REMEMBERED_IDS)
         self._suspect_at: int | None = None
         self._suspect_request = -1
         self._server_free_at = 0
@@ -146,9 +146,9 @@ class InFlight:
     def observe(self, event: _Event, connection: ConnectionState) -> None:
         """Update the requests in flight."""
         if isinstance(event, ResponseReceived):
-            self._response(event, connection)
+            self._observe_response(event, connection)
         elif isinstance(event, RequestReceived):
-            self._request(event, connection)
+            self._observe_request(event, connection)
         elif isinstance(event, ConnectionEnded):
             for code in self._expected:
                 connection.met(code, connection.connection_id)
@@ -162,7 +162,7 @@ class InFlight:
 
     def explains_problems(self, at: int) -> bool:
         """Whether a recent problem, which another rule reports, explains later ones."""
-        return self._suspect_at is not None and at - self._suspect_at <= EXPLAINS_FOR
+        return self._suspect_at is not None and at - self._suspect_at <= SUSPECT_FOR
 
     def oldest(self, connection: ConnectionState) -> tuple[RequestReceived, int] | None:
         """The oldest request without a response, overdue or not, and the time (ns) from which its response is late.
@@ -176,9 +176,9 @@ class InFlight:
         hold_ms = allowed_ms(request.message, timeouts) if request.message.api in LONG_POLLS else 0
         return request, max(self._server_free_at, request.at) + hold_ms * _MS
 
-    def late(self, at: int, connection: ConnectionState) -> RequestReceived | None:
+    def take_late_request(self, at: int, connection: ConnectionState) -> RequestReceived | None:
         """The oldest request if it is late at a deadline, once; sets the deadline for when it or the next is."""
-        self._expected.discard(OF_OLDEST)
+        self._expected.discard(LATE_DEADLINE)
         oldest = self.oldest(connection)
         if oldest is None:
             return None
@@ -186,13 +186,13 @@ class InFlight:
         late_after = int(connection.run.limit(LATE_AFTER) * SECOND)
         due = max(allowed_until, self._server_free_at) + late_after
         is_late, is_reported = due <= at, request.offset == self._late_offset
-        self._expect(OF_OLDEST, at + late_after if is_late else due, connection)
+        self._set_deadline(LATE_DEADLINE, at + late_after if is_late else due, connection)
         if is_late:
             self._late_offset = request.offset
         is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
         return None if not is_late or is_reported or is_unproven or self.explains_problems(at) else request
 
-    def overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
+    def take_overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
         """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
         self._expected.discard(code)
         late: list[RequestReceived] = []
@@ -205,11 +205,11 @@ class InFlight:
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
             elif deadline not in self._expected:
-                self._expect(deadline, max(due, at), connection)
+                self._set_deadline(deadline, max(due, at), connection)
         is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
         return [] if is_unproven or self.explains_problems(at) else late
 
-    def skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
+    def take_skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
         """Remove and return the requests that the server has skipped at a deadline; set it for the next ones.
 
         They have no response, although the server answered newer ones.
@@ -222,16 +222,16 @@ class InFlight:
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
         if self.overtaken:
-            self._expect(OF_OVERTAKEN, min(request.due for request in self.overtaken.values()), connection)
+            self._set_deadline(OVERTAKEN_DEADLINE, min(request.due for request in self.overtaken.values()), connection)
         else:
-            self._expected.discard(OF_OVERTAKEN)
+            self._expected.discard(OVERTAKEN_DEADLINE)
         return [] if self.explains_problems(at) else skipped_requests
 
-    def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
+    def _observe_request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message, at = event.message, event.at
         correlation_id = message.correlation_id
         if message.api_key not in DISCOVERY_APIS:
-            self.errands += 1
+            self.work_requests += 1
         if event.damaged:
             pass
         elif message.well_formed:
@@ -262,13 +262,13 @@ class InFlight:
         waiting[correlation_id] = event
         if self._unacknowledged:
             self._blocked.add(correlation_id)
-        code = OF_PRODUCE if message.api_key == PRODUCE else OF_BLOCKED if self._unacknowledged else OF_OTHERS
+        code = OVERDUE_PRODUCE if message.api_key == PRODUCE else OVERDUE_BLOCKED if self._unacknowledged else OVERDUE_OTHER
         if code not in self._expected:
-            self._expect(code, at + OVERDUE_AFTER, connection)
-        if OF_OLDEST not in self._expected:
-            self._expect(OF_OLDEST, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
+            self._set_deadline(code, at + OVERDUE_AFTER, connection)
+        if LATE_DEADLINE not in self._expected:
+            self._set_deadline(LATE_DEADLINE, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message
         if request is None or message is None:
             self.stray = None if event.damaged or self._lost else self._classify_stray(event)
@@ -284,9 +284,9 @@ class InFlight:
                 self._given_up.remove(request)
             self.started_at = max(self._server_free_at, request.at)
             if event.overtaken:
-                self._overtake(event.at, request, connection)
+                self._note_overtaken(event.at, request, connection)
             if not event.damaged:
-                self._answer(event.at, request, message, connection)
+                self._note_answered(event.at, request, message, connection)
         self._last_frame_at = self._server_free_at = event.at
         throttle_time = None if message is None else message.body.get("throttle_time_ms")
         throttle_ms = throttle_time if isinstance(throttle_time, int) else 0
@@ -294,11 +294,11 @@ class InFlight:
             self._server_free_at += throttle_ms * _MS
             connection.flags |= _THROTTLED
         if message is not None:
-            self.answered = Answered(event.at, message.api, message.version, throttle_ms)
+            self.answered = LastResponse(event.at, message.api, message.version, throttle_ms)
         self._unacknowledged = False
         self._blocked.clear()
 
-    def _answer(self, at: int, request: RequestReceived, message: Message, connection: ConnectionState) -> None:
+    def _note_answered(self, at: int, request: RequestReceived, message: Message, connection: ConnectionState) -> None:
         if not message.well_formed and not message.opaque:
             self._suspect_at, self._suspect_request = at, -1
         elif self._suspect_request == request.offset:
@@ -310,17 +310,17 @@ class InFlight:
             connection.run.state(AnsweredApis).note(api_version, at, connection)
             connection.run.state(RequestShapes).note_served(connection.server, request.message)
 
-    def _overtake(self, at: int, newer: RequestReceived, connection: ConnectionState) -> None:
+    def _note_overtaken(self, at: int, newer: RequestReceived, connection: ConnectionState) -> None:
         timeouts = connection.run.state(RebalanceTimeouts)
         for correlation_id, older in self.waiting.items():
             if older.offset >= newer.offset:
                 break
             if correlation_id not in self.overtaken:
                 hold_ns = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
-                due = at + SKIPPED_AFTER + min(hold_ns, MAX_HELD)
+                due = at + SKIPPED_AFTER + min(hold_ns, MAX_HOLD)
                 self.overtaken[correlation_id] = Overtaking(newer, at, due)
-                if OF_OVERTAKEN not in self._expected:
-                    self._expect(OF_OVERTAKEN, due, connection)
+                if OVERTAKEN_DEADLINE not in self._expected:
+                    self._set_deadline(OVERTAKEN_DEADLINE, due, connection)
 
     def _classify_stray(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
         self._suspect_at, self._suspect_request = event.at, -1
@@ -338,21 +338,21 @@ class InFlight:
     def _deadline_of(self, request: RequestReceived) -> str:
         message = request.message
         if message.api_key == PRODUCE:
-            return OF_PRODUCE
-        return OF_BLOCKED if message.correlation_id in self._blocked else OF_OTHERS
+            return OVERDUE_PRODUCE
+        return OVERDUE_BLOCKED if message.correlation_id in self._blocked else OVERDUE_OTHER
 
-    def _expect(self, code: str, due: int, connection: ConnectionState) -> None:
+    def _set_deadline(self, code: str, due: int, connection: ConnectionState) -> None:
         self._expected.add(code)
         connection.expect(code, connection.connection_id, by=due)
 
 
-def describe(request: RequestReceived) -> str:
+def request_text(request: RequestReceived) -> str:
     """A request as text, for findings."""
     message = request.message
     return f"{message.api} v{message.version} (correlation id {message.correlation_id})"
 
 
-def describe_all(requests: Sequence[RequestReceived]) -> str:
+def requests_text(requests: Sequence[RequestReceived]) -> str:
     """Several requests as text, for findings: the oldest and a count."""
     more = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
-    return describe(requests[0]) + more
+    return request_text(requests[0]) + more

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.addresses import canonical, host_of, is_fixed, split
+from dissectors.connections.addresses import canonicalize_host, host_of, is_specific_ip, split
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import Error
@@ -25,7 +25,7 @@ MAX_BROKERS = 100
 MAX_GAP = 30 * 1_000_000_000
 
 #: API -> its field names for partitions and partition index.
-ROWS = {"Produce": ("partition_responses", "index"), "Fetch": ("partitions", "partition_index")}
+PARTITION_FIELDS = {"Produce": ("partition_responses", "index"), "Fetch": ("partitions", "partition_index")}
 
 _Client = tuple[str, str | None]
 
@@ -35,7 +35,7 @@ class Denial:
     """A server that answers NOT_LEADER_OR_FOLLOWER for a partition to one client.
 
     `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts, since
-    `since`, the denials after Metadata had named that server again. `named` is whether it has since the last denial.
+    `since`, the denials after Metadata had named that server again. `named_again` is whether it has since the last denial.
     `api` is that of the first.
     """
 
@@ -45,14 +45,14 @@ class Denial:
     consecutive_since: int
     consecutive: int = 1
     rounds: int = 1
-    named: bool = False
+    named_again: bool = False
     api: str = ""
 
 
 @tracker(
     events=(ResponseReceived,),
     apis=("Metadata",),
-    also=(Trigger((ResponseReceived,), tuple(ROWS), only=FrameFlags.REFUSED),),
+    also=(Trigger((ResponseReceived,), tuple(PARTITION_FIELDS), only=FrameFlags.REFUSED),),
 )
 class LeaderDenials:
     """The denials of a run, by client and partition."""
@@ -80,10 +80,10 @@ class LeaderDenials:
             if denials and message.diagnosis is None:
                 _observe_metadata(denials, message)
             return
-        for refusal in refusals(message.body, *ROWS[message.api]):
+        for refusal in refusals(message.body, *PARTITION_FIELDS[message.api]):
             if refusal.code == NOT_LEADER:
                 denials = self._clients.touch(_client(event, connection), lambda: BoundedDict(MAX_DENIALS))
-                _deny(denials, refusal.place, event, connection.dialled)
+                _record_denial(denials, refusal.place, event, connection.dialled)
 
 
 class LeaderContradictions:
@@ -92,11 +92,11 @@ class LeaderContradictions:
     def __init__(self) -> None:
         self._seen: BoundedDict[tuple[str, TopicPartition], int] = BoundedDict(MAX_DENIALS)
 
-    def note(self, server: str, topic_partition: TopicPartition, at: int) -> None:
+    def add(self, server: str, topic_partition: TopicPartition, at: int) -> None:
         """Note a contradiction."""
         self._seen[server, topic_partition] = at
 
-    def holds(self, server: str, topic_partition: TopicPartition, at: int) -> bool:
+    def contains(self, server: str, topic_partition: TopicPartition, at: int) -> bool:
         """Whether a server has lately contradicted itself about a partition, so that its client is not to blame."""
         return at - self._seen.get((server, topic_partition), at - MAX_GAP) < MAX_GAP
 
@@ -106,7 +106,7 @@ def _client(event: ResponseReceived, connection: Any) -> _Client:
     return host_of(connection.client), event.request.message.client_id
 
 
-def _deny(
+def _record_denial(
     denials: BoundedDict[TopicPartition, Denial], topic_partition: TopicPartition, event: ResponseReceived, server: str
 ) -> None:
     assert event.request is not None
@@ -116,9 +116,9 @@ def _deny(
         denials[topic_partition] = Denial(server, at, at, at, api=event.request.message.api)
     elif event.request.at < denial.last:
         return  # it was in flight when the client got the denial
-    elif denial.named:
+    elif denial.named_again:
         denial.rounds += 1
-        denial.consecutive, denial.consecutive_since, denial.last, denial.named = 1, at, at, False
+        denial.consecutive, denial.consecutive_since, denial.last, denial.named_again = 1, at, at, False
     else:
         denial.consecutive += 1
         denial.last = at
@@ -126,7 +126,7 @@ def _deny(
 
 def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Message) -> None:
     brokers = {
-        broker["node_id"]: (canonical(broker["host"]), broker["port"]) for broker in message.body["brokers"] or ()
+        broker["node_id"]: (canonicalize_host(broker["host"]), broker["port"]) for broker in message.body["brokers"] or ()
     }
     for topic in message.body["topics"] or ():
         for partition in topic["partitions"] or ():
@@ -135,13 +135,13 @@ def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Mes
                 if (denial := denials.get(topic_partition)) is None:
                     continue
                 leader = brokers.get(partition["leader_id"])
-                if leader is not None and _is_at(leader, denial.server):
-                    denial.named = True
+                if leader is not None and _has_address(leader, denial.server):
+                    denial.named_again = True
                 else:
                     del denials[topic_partition]
 
 
-def _is_at(leader: tuple[str, int], server: str) -> bool:
+def _has_address(leader: tuple[str, int], server: str) -> bool:
     """Whether a leader's address is the dialled one; a name may resolve to any host."""
     dialled = split(server)
-    return dialled is not None and leader[1] == dialled[1] and (leader == dialled or not is_fixed(leader[0]))
+    return dialled is not None and leader[1] == dialled[1] and (leader == dialled or not is_specific_ip(leader[0]))

@@ -25,10 +25,10 @@ _MS = 1_000_000
 _MAX_MEMBERS = 10_000
 
 REBALANCE_IN_PROGRESS = Error.REBALANCE_IN_PROGRESS
-_GONE = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
+_REMOVAL_ERRORS = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
 #: Kafka's default session timeout (ns).
-_SESSION = 45_000 * _MS
+_DEFAULT_SESSION = 45_000 * _MS
 
 #: The deadline for a member's next sign of life, and the APIs that count as one and restart the deadline.
 MEMBER_SILENT = "member silent"
@@ -65,18 +65,18 @@ class Member:
     generation: int
     joined_at: int
     seen_at: int
-    line: MemberConnection
+    member_connection: MemberConnection
     active: bool = False
     waits: bool = False
     flaps: int = 0
-    beat_at: int = 0
+    heartbeat_sent_at: int = 0
     shortest_gap: int = 0
     gaps: int = 0
 
     @property
     def must_heartbeat(self) -> bool:
         """Whether missing heartbeats are a problem: it has an assignment, and its connection has no gaps."""
-        return self.active and self.session > 0 and self.seen_at > self.line.lost_at
+        return self.active and self.session > 0 and self.seen_at > self.member_connection.lost_at
 
 
 @tracker(
@@ -103,7 +103,7 @@ class Members:
     def has_members(self, group: str, at: int) -> bool:
         """Whether a member of a group was seen within its session timeout."""
         return any(
-            member.group == group and at - member.seen_at <= (member.session or _SESSION)
+            member.group == group and at - member.seen_at <= (member.session or _DEFAULT_SESSION)
             for member in self._members.values()
         )
 
@@ -114,31 +114,31 @@ class Members:
             message = event.message
             if message is not None and message.well_formed and not event.damaged:
                 if isinstance(event, ResponseReceived):
-                    self._response(event, connection)
+                    self._observe_response(event, connection)
                 elif self._members:
-                    self._request(event, connection)
+                    self._observe_request(event, connection)
             elif isinstance(event, RequestReceived):
                 connection.state(MemberConnection).lost_at = event.at
         else:
             connection.state(MemberConnection).lost_at = event.at if isinstance(event, BytesSkipped) else sys.maxsize
 
-    def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
+    def _observe_request(self, event: RequestReceived, connection: ConnectionState) -> None:
         api, body = event.message.api, event.message.body
         group, member_id = body.get("group_id", ""), body.get("member_id", "")
         if api == "LeaveGroup":
             ids = [entry.get("member_id", "") for entry in body.get("members") or ()] or [member_id]
             self.left = [member for member_id in ids if (member := self._members.pop((group, member_id), None))]
         elif member := self._members.get((group, member_id)):
-            member.seen_at, member.line, member.waits = event.at, connection.state(MemberConnection), True
+            member.seen_at, member.member_connection, member.waits = event.at, connection.state(MemberConnection), True
             if api == "JoinGroup":
                 member.active = False
-            _expect(member, api, connection)
+            _set_deadline(member, api, connection)
             if api == "Heartbeat":
-                self._beat(member, event.at, connection)
+                self._observe_heartbeat(member, event.at, connection)
 
-    def _beat(self, member: Member, at: int, connection: ConnectionState) -> None:
+    def _observe_heartbeat(self, member: Member, at: int, connection: ConnectionState) -> None:
         """Measure the time since the last heartbeat; `sparse` is set if few of the shortest fit into the session."""
-        gap, member.beat_at = at - member.beat_at, at
+        gap, member.heartbeat_sent_at = at - member.heartbeat_sent_at, at
         if not 0 < gap < member.session:  # its first one, or it was late
             return
         member.shortest_gap = min(member.shortest_gap, gap) if member.gaps else gap
@@ -150,7 +150,7 @@ class Members:
                 connection.flags |= _IRREGULAR
             member.gaps = 0
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request_body, message = event.request_body, event.message
         if request_body is None or message is None:
             return
@@ -158,31 +158,31 @@ class Members:
         key = request_body.get("group_id", ""), request_body.get("member_id", "")
         code = body.get("error_code", 0)
         if api == "JoinGroup" and code == 0:
-            self._join(request_body, body, event.at, connection.state(MemberConnection))
+            self._add_member(request_body, body, event.at, connection.state(MemberConnection))
         elif (member := self._members.get(key)) is None or api == "LeaveGroup":
             return
-        elif api != "OffsetCommit" and code in _GONE:
+        elif api != "OffsetCommit" and code in _REMOVAL_ERRORS:
             del self._members[key]
         else:
             member.waits = False
             if api == "SyncGroup" and code == 0:
-                member.active, member.seen_at, member.line = True, event.at, connection.state(MemberConnection)
+                member.active, member.seen_at, member.member_connection = True, event.at, connection.state(MemberConnection)
             elif api != "OffsetCommit" and code not in (0, REBALANCE_IN_PROGRESS):
                 member.active = False
-            _expect(member, api, connection)
+            _set_deadline(member, api, connection)
 
-    def _join(self, request_body: dict[str, Any], body: dict[str, Any], at: int, line: MemberConnection) -> None:
+    def _add_member(self, request_body: dict[str, Any], body: dict[str, Any], at: int, line: MemberConnection) -> None:
         group, member_id = request_body.get("group_id", ""), body.get("member_id", "")
         session = request_body.get("session_timeout_ms", 0) * _MS
         member = Member(group, member_id, session, body.get("generation_id", -1), at, at, line)
         previous = self._members.get((group, member_id))
         if previous is not None:
             member.joined_at, member.flaps = previous.joined_at, previous.flaps
-            member.beat_at, member.shortest_gap, member.gaps = previous.beat_at, previous.shortest_gap, previous.gaps
+            member.heartbeat_sent_at, member.shortest_gap, member.gaps = previous.heartbeat_sent_at, previous.shortest_gap, previous.gaps
         self._members[group, member_id] = self.joined = member
 
 
-def _expect(member: Member, api: str, connection: ConnectionState) -> None:
+def _set_deadline(member: Member, api: str, connection: ConnectionState) -> None:
     """Set the deadline for the next sign of life of an active member."""
     if api in _SIGNS_OF_LIFE and member.must_heartbeat:
         key = member.group, member.id

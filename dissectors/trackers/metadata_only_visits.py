@@ -18,7 +18,7 @@ from dissectors.trackers.versions import client_key
 MAX_CLIENTS = 10_000
 
 #: The number of such connections to remember for a client at a server.
-REMEMBERED = 100
+MAX_VISITS = 100
 
 
 @tracker(
@@ -43,7 +43,7 @@ class MetadataOnlyVisits:
             return
         if event.by == "server" and flight.waiting:
             return  # it closed upon a request
-        if connection.state(VersionRefusals).unheeded(connection):
+        if connection.state(VersionRefusals).ignored_refusal(connection):
             return
         lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)
         if lookup.route is not AddressRoute.HERE and lookup.is_lost(event.at):
@@ -53,7 +53,7 @@ class MetadataOnlyVisits:
         if any(api not in DISCOVERY_APIS for api, _ in flight.served):
             self._rows.pop(key, None)
             return
-        row = self._rows.touch(key, lambda: deque(maxlen=REMEMBERED))
+        row = self._rows.touch(key, lambda: deque(maxlen=MAX_VISITS))
         if row and connection.run.state(AnsweredApis).last_work_at(client) > row[0]:
             row.clear()
         row.append(event.at)

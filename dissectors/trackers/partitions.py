@@ -22,7 +22,7 @@ class RefusedPartition(NamedTuple):
     where: tuple[str | int, ...]
 
 
-def topic_of(row: Mapping[str, Any]) -> str:
+def topic_name_or_id(row: Mapping[str, Any]) -> str:
     """The name or id of a topic in a Produce or Fetch message."""
     name: str = row.get("topic") or row.get("name") or row.get("topic_id") or ""
     return name
@@ -37,7 +37,7 @@ def label(topic_partition: TopicPartition, connection: ConnectionState) -> str:
 def refusals(body: Mapping[str, Any], rows: str, index: str) -> list[RefusedPartition]:
     """The partitions with an error. `rows` and `index` are the API's field names for partitions and partition index."""
     return [
-        RefusedPartition((topic_of(topic), row.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
+        RefusedPartition((topic_name_or_id(topic), row.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
         for i, topic in enumerate(body.get("responses") or ())
         for j, row in enumerate(topic.get(rows) or ())
         if (code := row.get("error_code"))

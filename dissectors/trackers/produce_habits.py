@@ -21,16 +21,16 @@ SHARE: Final = Limit("share", 90, "%", "at least this share has only one record"
 BYTES: Final = Limit("bytes", 1 << 20, "bytes", "a connection has sent so many bytes of uncompressed batches", 4)
 ACKS_0: Final = Limit("requests", 100, "requests", "so many Produce requests in a row have acks=0")
 ACKS_1: Final = Limit("requests", 100, "requests", "a connection has sent so many Produce requests with acks=1")
-PLAIN: Final = Limit("requests", 1000, "requests", "a connection has sent so many Produce requests with acks=all")
+ACKS_ALL: Final = Limit("requests", 1000, "requests", "a connection has sent so many Produce requests with acks=all")
 SKEW: Final = Limit("share", 80, "%", "one partition gets at least this share of a topic's records", 1)
-SKEWED: Final = Limit("records", 1000, "records", "of so many that a connection sends in a row", 2)
+SKEW_RECORDS: Final = Limit("records", 1000, "records", "of so many that a connection sends in a row", 2)
 
 #: The number of batches of which a part is compressed as a sample, and the largest part.
 _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
 
 _IRREGULAR = FrameFlags.IRREGULAR.value
 _CODEC = 7
-_NOWHERE: Final[tuple[str, int | None]] = ("", None)
+_NO_PARTITION: Final[tuple[str, int | None]] = ("", None)
 
 #: A topic with fewer partitions in use is not skewed.
 _MIN_PLACES = 3
@@ -88,13 +88,13 @@ class ProduceHabits:
         self.unacknowledged = 0
         self._size = self._requests = self._singles = self._alone = self._since = self._idle = 0
         self._places: set[tuple[str, int | None]] = set()
-        self._acks_0 = self._most_acks_0 = 0
+        self._acks_0 = self._acks_0_limit = 0
         self._plain = self._samples = self._before = self._after = 0
         self._next_sample = 0
         self.sent, self.producer_id = 0, -1
         self.skew: Skew | None = None
         self._total = 0
-        self._next_look = -1
+        self._next_checkpoint = -1
         self._records, self._skew_size = 0, -1
         self._counts: dict[tuple[str, int | None], int] = {}
 
@@ -102,7 +102,7 @@ class ProduceHabits:
         """Count a request, and what it sends."""
         self.window = self.uncompressed = None
         self.unacknowledged = self.sent = 0
-        count, topic_partition, counts = 0, _NOWHERE, self._counts
+        count, topic_partition, counts = 0, _NO_PARTITION, self._counts
         for name, topic_id, partitions in topic_records(event.message):
             topic = name or topic_id or ""
             for records in partitions:
@@ -116,7 +116,7 @@ class ProduceHabits:
                     if not batch.attributes & _CODEC:
                         self._plain += batch.end
                         if self._plain >= self._next_sample and self._samples < _SAMPLES:
-                            self._sample(records, connection)
+                            self._compress_sample(records, connection)
         if self._requests == 0:
             self._since, self._size = event.at, int(connection.run.limit(REQUESTS))
         self._requests += 1
@@ -127,34 +127,34 @@ class ProduceHabits:
         else:
             self._count_acks_0(connection)
         if self._requests >= self._size:
-            self._complete(event.at, connection)
+            self._complete_window(event.at, connection)
         self._total += 1
-        if self._total >= self._next_look:
-            self._look(connection)
+        if self._total >= self._next_checkpoint:
+            self._flag_checkpoint(connection)
         self._records += count
         if self._records >= self._skew_size:
-            self._look_for_skew(connection)
+            self._check_skew(connection)
         if self.skew is not None:
             connection.flags |= _IRREGULAR
 
-    def _look(self, connection: ConnectionState) -> None:
+    def _flag_checkpoint(self, connection: ConnectionState) -> None:
         """Flag the requests at which the producer's settings are looked at: those of the two limits."""
-        checkpoints = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, PLAIN))
+        checkpoints = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, ACKS_ALL))
         if self._total in checkpoints:
             self.sent = self._total
             connection.flags |= _IRREGULAR
-        self._next_look = next((checkpoint for checkpoint in checkpoints if checkpoint > self._total), sys.maxsize)
+        self._next_checkpoint = next((checkpoint for checkpoint in checkpoints if checkpoint > self._total), sys.maxsize)
 
-    def _look_for_skew(self, connection: ConnectionState) -> None:
+    def _check_skew(self, connection: ConnectionState) -> None:
         """Look at the partitions of each topic that the latest requests wrote to."""
         if self._skew_size < 0:
-            self._skew_size = int(connection.run.limit(SKEWED))
+            self._skew_size = int(connection.run.limit(SKEW_RECORDS))
             if self._records < self._skew_size:
                 return
         totals: Counter[str] = Counter()
         for (topic, _), records in self._counts.items():
             totals[topic] += records
-        (topic, partition), records = max(self._counts.items(), key=lambda item: item[1], default=(_NOWHERE, 0))
+        (topic, partition), records = max(self._counts.items(), key=lambda item: item[1], default=(_NO_PARTITION, 0))
         topic_partitions = sum(count[0] == topic for count in self._counts)
         total = totals[topic]
         if topic_partitions >= _MIN_PLACES and records * 100 >= total * connection.run.limit(SKEW):
@@ -172,7 +172,7 @@ class ProduceHabits:
             self._alone += 1
             self._idle += at - max(flight.answered.at, self._since)
 
-    def _complete(self, at: int, connection: ConnectionState) -> None:
+    def _complete_window(self, at: int, connection: ConnectionState) -> None:
         if self._singles * 100 >= self._requests * connection.run.limit(SHARE):
             self.window = ProduceWindow(
                 self._requests, self._singles, len(self._places), at - self._since, self._alone, self._idle
@@ -183,13 +183,13 @@ class ProduceHabits:
 
     def _count_acks_0(self, connection: ConnectionState) -> None:
         if self._acks_0 == 0:
-            self._most_acks_0 = int(connection.run.limit(ACKS_0))
+            self._acks_0_limit = int(connection.run.limit(ACKS_0))
         self._acks_0 += 1
-        if self._acks_0 == self._most_acks_0:
+        if self._acks_0 == self._acks_0_limit:
             self.unacknowledged = self._acks_0
             connection.flags |= _IRREGULAR
 
-    def _sample(self, records: PartitionRecords, connection: ConnectionState) -> None:
+    def _compress_sample(self, records: PartitionRecords, connection: ConnectionState) -> None:
         """Compress a part of a batch. It happens a few times on a connection."""
         limit = int(connection.run.limit(BYTES))
         if self._next_sample == 0:  # the first batch may be a small one

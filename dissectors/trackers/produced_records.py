@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from dissectors.bounded import SizedDict
 from dissectors.connections.events import ConnectionEnded, RecordsDecoded, ResponseReceived
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.partitions import topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import STABLE_FOR
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -24,7 +24,7 @@ _FORMAT: Final = 2  # brokers convert older ones
 _IRREGULAR: Final = FrameFlags.IRREGULAR.value
 
 #: Server, topic, partition, offset.
-Place = tuple[str, str, int, int]
+RecordLocation = tuple[str, str, int, int]
 
 
 class KeptRecord(NamedTuple):
@@ -67,14 +67,14 @@ class ProducedRecords:
         self.changed: list[ChangedRecord] = []
         # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
         self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MAX_BYTES)
-        self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MAX_BYTES)  # with the append time (ms)
-        self._early: SizedDict[Place, KeptRecord] = SizedDict(MAX_BYTES)
+        self._produced: SizedDict[RecordLocation, tuple[KeptRecord, int]] = SizedDict(MAX_BYTES)  # with the append time (ms)
+        self._early: SizedDict[RecordLocation, KeptRecord] = SizedDict(MAX_BYTES)
 
     def observe(self, event: RecordsDecoded | ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
         """Keep produced records, and compare fetched ones."""
         self.changed = []
         if isinstance(event, RecordsDecoded):
-            self._decoded(event, connection)
+            self._observe_decoded(event, connection)
         elif isinstance(event, ConnectionEnded):
             for key in list(self._in_flight):
                 if key[0] == connection.connection_id:
@@ -83,34 +83,34 @@ class ProducedRecords:
             for records in (self._in_flight, self._produced, self._early):
                 records.clear()  # a topic that is created again has other records at the same offsets
         else:
-            self._answered(event, connection)
+            self._observe_response(event, connection)
         if not self._in_flight:
             self._early.clear()
 
-    def _decoded(self, event: RecordsDecoded, connection: ConnectionState) -> None:
+    def _observe_decoded(self, event: RecordsDecoded, connection: ConnectionState) -> None:
         message = event.message
         if not message.is_request:
             if message.api in ("Fetch", "ShareFetch") and (self._produced or self._in_flight):
-                for record in _kept(event, connection):
-                    self._fetched(record, connection)
+                for record in _kept_records(event, connection):
+                    self._observe_fetched(record, connection)
         elif message.api == "Produce" and message.body.get("acks"):
             key = connection.connection_id, message.correlation_id or 0
             self._in_flight.pop(key)
             if records := [
-                (record, _size(record)) for record in _kept(event, connection) if _has_offset(record.record)
+                (record, _size(record)) for record in _kept_records(event, connection) if _has_offset(record.record)
             ]:
                 connection.run.subscribe("ProducedRecords")
                 self._in_flight.put(key, (id(message), records), sum(size for _, size in records))
 
-    def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
-        if (location := _place(fetched.record, fetched.record.offset, connection)) is None:
+    def _observe_fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
+        if (location := _record_location(fetched.record, fetched.record.offset, connection)) is None:
             return
         if (produced := self._produced.get(location)) is not None:
             self._compare(*produced, fetched)
         elif self._in_flight:
             self._early.put(location, fetched, _size(fetched))
 
-    def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         produced = self._in_flight.pop((connection.connection_id, event.correlation_id))
         if (
             produced is None
@@ -123,7 +123,7 @@ class ProducedRecords:
         for kept_record, size in produced[1]:
             record = kept_record.record
             base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
-            location = _place(record, base_offset + record.offset, connection)
+            location = _record_location(record, base_offset + record.offset, connection)
             if location is None or base_offset < 0:
                 continue
             self._produced.put(location, (kept_record, append_time), size)
@@ -151,13 +151,13 @@ class ProducedRecords:
         ]
 
 
-def _place(record: WrittenRecord, offset: int, connection: ConnectionState) -> Place | None:
+def _record_location(record: WrittenRecord, offset: int, connection: ConnectionState) -> RecordLocation | None:
     if record.topic is None or record.partition is None or not connection.server:
         return None
     return connection.server, record.topic, record.partition, offset
 
 
-def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord]:
+def _kept_records(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord]:
     """The records of a frame."""
     schemas: dict[int, list[tuple[SchemaKey, Schema]]] = {}
     records: list[WrittenRecord] = []
@@ -190,7 +190,7 @@ def _offsets(body: Mapping[str, Any], connection: ConnectionState) -> dict[tuple
     """The base offset and the append time (ms) of each partition without an error; -1 for none."""
     names = connection.run.topic_names
     return {
-        (names.get(topic_of(topic), topic_of(topic)), row.get("index", 0)): (
+        (names.get(topic_name_or_id(topic), topic_name_or_id(topic)), row.get("index", 0)): (
             row.get("base_offset", -1),
             row.get("log_append_time_ms", -1),
         )

@@ -16,7 +16,7 @@ from dissectors.messages.transaction_facts import APIS
 from dissectors.records.formats import TRANSACTIONAL
 from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions, OutsideBatch
 from dissectors.trackers.triggers import FrameFlags
@@ -26,10 +26,10 @@ _MAX_BATCHES = 5_000
 _MAX_IDS = 10_000
 
 #: The number of batches that a broker remembers per producer and partition.
-_REMEMBERED = 5
+_REMEMBERED_BATCHES = 5
 
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
-_RETRIED_WITHIN = 600 * 1_000_000_000
+_MAX_RETRY_TIME = 600 * 1_000_000_000
 
 _IRREGULAR, _REFUSED, _EMPTY = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.EMPTY.value
 _RESENT, _RAISED = FrameFlags.RESENT.value, FrameFlags.RAISED.value
@@ -46,14 +46,14 @@ class SequenceGap(NamedTuple):
 class Attempt:
     """A Produce request of the connection `sender`, and its outcome.
 
-    `departs`: the response is not in the layout of its version, so the client cannot decode it. `outside` are its
+    `is_misread`: the response is not in the layout of its version, so the client cannot decode it. `outside` are its
     transactional batches that are part of no known transaction, with their producer id and epoch.
     """
 
     at: int
     sender: str = ""
     answered: bool = False
-    departs: bool = False
+    is_misread: bool = False
     refused: dict[TopicPartition, int] = field(default_factory=dict)
     gaps: dict[TopicPartition, SequenceGap] = field(default_factory=dict)
     outside: dict[TopicPartition, tuple[int, int]] | None = None
@@ -62,7 +62,7 @@ class Attempt:
         """The outcome for a partition's batch, as the end of a sentence."""
         if not self.answered:
             return "has no observed response"
-        if self.departs:
+        if self.is_misread:
             return "was answered in a layout that it cannot read"
         code = self.refused.get(topic_partition)
         return f"was answered with {schemas.error_name(code) or code}" if code else "was answered without error"
@@ -83,7 +83,7 @@ class _ProducerTrack:
     started_at: int
     epoch: int
     next_sequence: int
-    sent: deque[tuple[BatchSpan, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    sent: deque[tuple[BatchSpan, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
 
 
 @tracker(
@@ -119,19 +119,19 @@ class Producers:
         """Track sent batches and their outcomes, and transactions."""
         self.resent, self.refused, self.answered = [], [], None
         if isinstance(event, BytesSkipped):
-            connection.run.state(OpenTransactions).lost(connection)
+            connection.run.state(OpenTransactions).note_lost_bytes(connection)
             return
         if isinstance(event, ConnectionEnded):
-            connection.run.state(OpenTransactions).closed(event, connection)
+            connection.run.state(OpenTransactions).note_connection_ended(event, connection)
             return
         message = event.message
         well_formed = message is not None and message.well_formed and not event.damaged
         if event.damaged or (message is not None and not well_formed):
-            connection.run.state(OpenTransactions).lost(connection)
+            connection.run.state(OpenTransactions).note_lost_bytes(connection)
         if isinstance(event, ResponseReceived):
-            self._response(event, connection, well_formed)
+            self._observe_response(event, connection, well_formed)
         elif well_formed:
-            self._request(event, connection)
+            self._observe_request(event, connection)
             if self.resent:
                 connection.flags |= _RESENT
 
@@ -151,13 +151,13 @@ class Producers:
             later_attempt.at > attempt.at
             and later_attempt.sender == attempt.sender
             and later_attempt.answered
-            and not later_attempt.departs
+            and not later_attempt.is_misread
             and topic_partition not in later_attempt.refused
             for (key_server, key_partition, _, _), later_attempt in self._plain.items()
             if key_partition == topic_partition and key_server == server
         )
 
-    def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
+    def _observe_request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message = event.message
         if message.api != "Produce":
             connection.run.state(OpenTransactions).observe(event, connection)
@@ -169,7 +169,7 @@ class Producers:
             for j, records in enumerate(topic.partitions):
                 if records.batch is not None:
                     path = ("topic_data", i, "partition_data", j, "records")
-                    self._track(server, (name, records.partition or 0), records.batch, attempt, path)
+                    self._track_batch(server, (name, records.partition or 0), records.batch, attempt, path)
         if self._negative:
             self._negative = False
             connection.flags |= _IRREGULAR
@@ -177,14 +177,14 @@ class Producers:
             self._raised = False
             connection.flags |= _RAISED
         if self._begun or self._continued:
-            self._begin(event, attempt, connection)
+            self._begin_transactions(event, attempt, connection)
 
     def last_sent(self, producer_id: int) -> int:
         """When a producer's latest batch was sent; 0 if none was observed."""
         times = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
         return max(times, default=0)
 
-    def _begin(self, event: RequestReceived, attempt: Attempt, connection: ConnectionState) -> None:
+    def _begin_transactions(self, event: RequestReceived, attempt: Attempt, connection: ConnectionState) -> None:
         """Pass transactional batches to the transactions of their producer."""
         transactions, name = connection.run.state(OpenTransactions), event.message.body.get("transactional_id")
         begun, continued, self._begun, self._continued = self._begun, self._continued, [], []
@@ -196,14 +196,14 @@ class Producers:
                 attempt.outside[topic_partition] = batch.producer_id, batch.producer_epoch
         for topic_partition, batch in begun:
             if attempt.outside is None or topic_partition not in attempt.outside:
-                transactions.wrote(name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection)
+                transactions.note_batch(name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection)
 
-    def _refuse(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
+    def _refuse_transaction(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         if name := request.message.body.get("transactional_id"):
             code = self.refused[0].code
-            connection.run.state(OpenTransactions).refuse(name, request.message, code, event.at, connection)
+            connection.run.state(OpenTransactions).note_refusal(name, request.message, code, event.at, connection)
 
-    def _track(
+    def _track_batch(
         self, server: str, topic_partition: TopicPartition, batch: BatchSpan, attempt: Attempt, path: tuple[str | int, ...]
     ) -> None:
         if batch.producer_id < 0:
@@ -231,7 +231,7 @@ class Producers:
         elif batch.producer_epoch < track.epoch:
             return
         for earlier, earlier_attempt in track.sent:
-            is_recent = attempt.at - earlier_attempt.at < _RETRIED_WITHIN
+            is_recent = attempt.at - earlier_attempt.at < _MAX_RETRY_TIME
             if (
                 earlier.base_sequence == batch.base_sequence
                 and is_recent
@@ -249,7 +249,7 @@ class Producers:
             self._continued.append((topic_partition, batch))
         track.sent.append((batch, attempt))
 
-    def _response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
+    def _observe_response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
         message = event.message
         if message is None or event.damaged or message.opaque:
             return
@@ -264,11 +264,11 @@ class Producers:
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
         if self.refused and event.request is not None:
-            self._refuse(event, event.request, connection)
+            self._refuse_transaction(event, event.request, connection)
         self.answered = attempt = None if event.request is None else event.request.attempt
         if attempt is not None:
             attempt.answered = True
-            attempt.departs = not well_formed or message.diagnosis is not None
+            attempt.is_misread = not well_formed or message.diagnosis is not None
             attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
             if attempt.outside and well_formed:
                 _note_outside(attempt.outside, message, connection)
@@ -281,9 +281,9 @@ def _note_outside(
     transactions = connection.run.state(OpenTransactions)
     for topic in message.body.get("responses") or ():
         for row in topic.get("partition_responses") or ():
-            topic_partition = topic_of(topic), row.get("index", 0)
+            topic_partition = topic_name_or_id(topic), row.get("index", 0)
             if (ids := outside.get(topic_partition)) is not None and not row.get("error_code"):
-                transactions.accepted_outside(OutsideBatch(*ids, row.get("base_offset", -1)), topic_partition, connection)
+                transactions.note_outside_batch(OutsideBatch(*ids, row.get("base_offset", -1)), topic_partition, connection)
 
 
 def _is_final(code: int | None) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.embedded.coordinators import COMPONENTS
 from dissectors.findings import Problem, Severity
-from dissectors.messages.locate import ProblemPlace, locate
+from dissectors.messages.locate import ProblemLocation, locate
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, topic_records
 from dissectors.records.checks import MAX_SUSPECTS, examine, is_valid
@@ -24,7 +24,7 @@ from dissectors.wire.paths import render
 
 #: For each topic, connection and direction: the first batches are examined, then one in so many.
 FIRST_BATCHES = 8
-THEN_ONE_IN = 256
+SAMPLING_INTERVAL = 256
 
 #: The most records in a batch that is examined.
 MAX_RECORDS = 10_000
@@ -32,12 +32,12 @@ MAX_RECORDS = 10_000
 #: Topics counted separately per connection; further topics share one counter.
 MAX_TOPICS = 256
 
-_OLD = 0b011  # record formats 0 and 1
+_OLD_FORMATS = 0b011  # record formats 0 and 1
 _FORMAT_2_SINCE, _ZSTD_SINCE = 4, 7  # versions of Fetch and Produce
 _ZSTD = CODECS.index("zstd")
 _NO_TIMESTAMP = -1
 _DAY = 24 * 3600 * 1000  # ms
-_YEARS = 10 * 365 * _DAY
+_TEN_YEARS = 10 * 365 * _DAY
 
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
@@ -59,7 +59,7 @@ class PartitionData(NamedTuple):
     cut_off: int
 
 
-_NONE: list[tuple[PartitionData, Fault]] = []
+_NO_FAULTS: list[tuple[PartitionData, Fault]] = []
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class BatchSampler:
                 key = (purpose, None)
             count = self.batches.get(key, 0)
         self.batches[key] = count = count + 1
-        return records <= MAX_RECORDS and (count <= FIRST_BATCHES or count % THEN_ONE_IN == 0)
+        return records <= MAX_RECORDS and (count <= FIRST_BATCHES or count % SAMPLING_INTERVAL == 0)
 
 
 @tracker(
@@ -98,7 +98,7 @@ class RecordData:
     parts: list[PartitionData] = field(default_factory=list)
     failed: list[PartitionData] = field(default_factory=list)
     null: list[PartitionData] = field(default_factory=list)
-    faults: dict[FaultKind, list[tuple[PartitionData, Fault]]] = field(default_factory=dict)
+    faults_of_kind: dict[FaultKind, list[tuple[PartitionData, Fault]]] = field(default_factory=dict)
     attributes: int = 0
     magics: int = 0
     suspects: int = 0
@@ -123,7 +123,7 @@ class RecordData:
                     self.failed.append(part)
                 elif "records" in row:
                     self.null.append(part)
-        unusual = self.failed or self.null or self.magics & _OLD or self.attributes & CONTROL
+        unusual = self.failed or self.null or self.magics & _OLD_FORMATS or self.attributes & CONTROL
         if self.faults or unusual or (self._is_odd_produce() if message.is_request else self._is_odd_fetch(event)):
             connection.flags |= _IRREGULAR
 
@@ -198,7 +198,7 @@ class RecordData:
 
 def is_recent(batch: BatchSpan, event: FrameEvent) -> bool:
     """Whether the max timestamp of a batch is -1 or within the last years."""
-    return batch.max_timestamp == _NO_TIMESTAMP or -_YEARS < batch.max_timestamp - event.at // 1_000_000 < _DAY
+    return batch.max_timestamp == _NO_TIMESTAMP or -_TEN_YEARS < batch.max_timestamp - event.at // 1_000_000 < _DAY
 
 
 def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
@@ -210,9 +210,9 @@ def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
 _NO_DATA = RecordData()
 
 
-def faults(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> list[tuple[PartitionData, Fault]]:
+def faults_of_kind(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> list[tuple[PartitionData, Fault]]:
     """The faults of one kind in a message."""
-    return record_data(event, connection).faults.get(kind, _NONE)
+    return record_data(event, connection).faults.get(kind, _NO_FAULTS)
 
 
 def sent_records(produce: RequestReceived | None) -> dict[partitions.TopicPartition, PartitionRecords]:
@@ -238,7 +238,7 @@ def fault_problem(
     """The problem that a rule reports for a fault."""
     return Problem(
         f"{label(part.place, connection)}, batch {fault.path[0]}: {fault.message}",
-        **place_of(event, part, fault.start, fault.end, *fault.path),
+        **problem_place(event, part, fault.start, fault.end, *fault.path),
         hint=hint,
         blame="client" if event.message is not None and event.message.is_request else "broker",
         severity=severity if fault.proven else severity_in_traffic(connection, severity),
@@ -248,12 +248,12 @@ def fault_problem(
     )
 
 
-def place_of(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemPlace:
+def problem_place(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemLocation:
     """Path and span in the frame of bytes counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]
     records_start = field_end - len(part.row["records"])
-    return ProblemPlace(path=render([*map(str, part.path), "records", *path]), start=records_start + start, end=records_start + end)
+    return ProblemLocation(path=render([*map(str, part.path), "records", *path]), start=records_start + start, end=records_start + end)
 
 
 def severity_in_traffic(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:

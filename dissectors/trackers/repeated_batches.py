@@ -11,7 +11,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages.topic_records import PartitionRecords, topic_records
 from dissectors.records.allowance import Allowance
-from dissectors.records.control import only_control
+from dissectors.records.control import are_all_control_batches
 from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers.fetches import Fetches, is_follower
 from dissectors.trackers.partitions import TopicPartition
@@ -22,7 +22,7 @@ REPEATS = 5
 MIN_DURATION = 1_000_000_000
 
 #: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
-_AGAIN = 10_000_000_000
+_MAX_PAUSE = 10_000_000_000
 
 _MAX_PARTITIONS = 1_000
 
@@ -32,7 +32,7 @@ _STEPS = 50_000
 _READ_COMMITTED = 1
 
 
-class Contents(NamedTuple):
+class BatchContents(NamedTuple):
     """What a response has for a stuck consumer.
 
     `first` and `last` are the offsets of its batches, as they were written. `newest` is the offset of the last record
@@ -60,7 +60,7 @@ class StuckPartition:
     times: int = 2
     where: tuple[str | int, ...] = ()
     examined: bool = False
-    contents: Contents | None = None
+    contents: BatchContents | None = None
 
     @property
     def is_stuck(self) -> bool:
@@ -100,7 +100,7 @@ class RepeatedBatches:
                 if stuck_partition.is_stuck:
                     stuck_partition.where = ("responses", i, "partitions", j)
                     if not stuck_partition.examined:
-                        stuck_partition.examined, stuck_partition.contents = True, _contents(partition, request_body)
+                        stuck_partition.examined, stuck_partition.contents = True, _read_contents(partition, request_body)
                     if stuck_partition.contents is not None:
                         self._stuck.append(stuck_partition)
 
@@ -110,7 +110,7 @@ class RepeatedBatches:
         if (
             stuck_partition is None
             or (stuck_partition.offset, stuck_partition.batch.base_offset, stuck_partition.batch.crc) != key
-            or event.at - stuck_partition.last > _AGAIN
+            or event.at - stuck_partition.last > _MAX_PAUSE
         ):
             stuck_partition = self._partitions[topic_partition] = StuckPartition(topic_partition, offset, batch, event.at, event.at)
         else:
@@ -119,9 +119,9 @@ class RepeatedBatches:
         return stuck_partition
 
 
-def _contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> Contents | None:
+def _read_contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> BatchContents | None:
     """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
-    if part.data is None or only_control(part.data):
+    if part.data is None or are_all_control_batches(part.data):
         return None
     batches = [batch for batch in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in batch]
     if not batches or any("error" in batch or batch["magic"] != 2 or "records_left_out" in batch for batch in batches):
@@ -136,6 +136,6 @@ def _contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> Conten
         if not batch["is_control"] and not (batch["is_transactional"] and batch["producer_id"] in aborted)
         for record in batch["records"]
     ]
-    return Contents(
+    return BatchContents(
         batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(offsets, default=-1)
     )

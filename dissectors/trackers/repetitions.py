@@ -24,7 +24,7 @@ REPEATABLE = (
 MAX_GAP = 1_000_000_000
 
 #: Where the body of a response begins at the earliest: after its length and correlation id.
-_ANSWER = 8
+_BODY_START = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +36,8 @@ class Repetition:
 
     api_key: int = -1
     version: int = -1
-    asked: int = 0
-    answered: int = 0
+    request_hash: int = 0
+    response_hash: int = 0
     end: int = -1
     since: int = 0
     last: int = 0
@@ -60,17 +60,17 @@ class Repetitions:
         if message is None or request is None:
             return
         request_message, latest = request.message, self.latest
-        request_hash, response_hash = hash(request_message.frame[request_message.body_start :]), hash(message.frame[_ANSWER:])
+        request_hash, response_hash = hash(request_message.frame[request_message.body_start :]), hash(message.frame[_BODY_START:])
         if (
             latest.end == request.offset
             and latest.api_key == message.api_key
             and latest.version == message.version
-            and latest.asked == request_hash
-            and latest.answered == response_hash
+            and latest.request_hash == request_hash
+            and latest.response_hash == response_hash
             and 0 <= request.at - latest.last <= MAX_GAP
         ):
             latest.times += 1
         else:
             latest.api_key, latest.version, latest.times, latest.since = message.api_key, message.version, 1, event.at
-        latest.asked, latest.answered = request_hash, response_hash
+        latest.request_hash, latest.response_hash = request_hash, response_hash
         latest.end, latest.last = request.offset + len(request_message.frame), event.at

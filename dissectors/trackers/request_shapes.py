@@ -11,7 +11,7 @@ from dissectors.messages.message import Message
 from dissectors.trackers.recurrence import SECOND
 
 #: The servers with APIs and versions that are remembered, and the shapes of each.
-MAX_KEPT = 512
+MAX_KEYS = 512
 MAX_SHAPES = 16
 
 #: A field tells them apart only if it did so at least so many times on each side, not all at the same time (ns).
@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str, int, int]
 _IDS = frozenset({"request_api_key", "request_api_version", "correlation_id"})
 
 
-class TellingField(NamedTuple):
+class DistinguishingField(NamedTuple):
     """The one field that tells requests apart: its form in all `closed` ones, and in none of the `served` ones."""
 
     field: str
@@ -48,16 +48,16 @@ class RequestShapes:
     """The shapes of the first request of each API and version on a connection. They have no values."""
 
     def __init__(self) -> None:
-        self._requests: BoundedDict[Key, _Requests] = BoundedDict(MAX_KEPT)
+        self._requests: BoundedDict[Key, _Requests] = BoundedDict(MAX_KEYS)
 
     def note_served(self, server: str, request: Message) -> None:
         """Note a request that was answered."""
-        _count(self._of(server, request).served, request)
+        _count_shape(self._requests_of(server, request).served, request)
 
-    def note_closed(self, server: str, request: Message, at: int) -> TellingField | None:
+    def note_closed(self, server: str, request: Message, at: int) -> DistinguishingField | None:
         """Note a request upon which the server has closed the connection; return how it differs, if that is clear."""
-        requests = self._of(server, request)
-        _count(requests.closed, request)
+        requests = self._requests_of(server, request)
+        _count_shape(requests.closed, request)
         requests.first_closed_at = requests.first_closed_at or at
         closed, served = requests.closed.total(), requests.served.total()
         if closed < MIN_TIMES or served < MIN_TIMES or at - requests.first_closed_at < MIN_SPREAD:
@@ -66,19 +66,19 @@ class RequestShapes:
         if len(common) != 1 or len(requests.closed) == MAX_SHAPES or len(requests.served) == MAX_SHAPES:
             return None
         [(name, form)] = common
-        return TellingField(name, form, closed, served)
+        return DistinguishingField(name, form, closed, served)
 
-    def _of(self, server: str, request: Message) -> _Requests:
+    def _requests_of(self, server: str, request: Message) -> _Requests:
         return self._requests.touch((server, request.api_key, request.version), _Requests)
 
 
-def _count(shapes: Counter[Shape], request: Message) -> None:
-    shape = tuple((name, _form(value)) for name, value in (request.header | request.body).items() if name not in _IDS)
+def _count_shape(shapes: Counter[Shape], request: Message) -> None:
+    shape = tuple((name, _value_form(value)) for name, value in (request.header | request.body).items() if name not in _IDS)
     if shape in shapes or len(shapes) < MAX_SHAPES:
         shapes[shape] += 1
 
 
-def _form(value: Any) -> str:
+def _value_form(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -16,7 +16,7 @@ _MAX_SCHEMAS = 32
 
 #: So many records with a known schema show that a topic has schemas, and as many with the same unknown id that the id
 #: is none by chance.
-ENOUGH = 3
+MIN_RECORDS = 3
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class PartSchemas:
     @property
     def is_established(self) -> bool:
         """Whether enough records have a known schema."""
-        return self.decoded >= ENOUGH
+        return self.decoded >= MIN_RECORDS
 
 
 @tracker(events=(RecordsDecoded,))

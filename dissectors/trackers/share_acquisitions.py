@@ -18,7 +18,7 @@ from dissectors.trackers import tracker
 from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 #: Kafka's default of share.delivery.count.limit.
@@ -34,7 +34,7 @@ _MAX_PENDING = 20
 
 #: The most ranges of a partition in one frame that are followed. With more acknowledgements, all is forgotten.
 _MAX_RANGES = 50
-_EVERYTHING = 1 << 63
+_ALL_OFFSETS = 1 << 63
 _UNKNOWN = -1
 
 _MS = 1_000_000
@@ -91,7 +91,7 @@ class EndedAcquisition(NamedTuple):
     at: int
 
 
-class Acknowledged(NamedTuple):
+class AcknowledgedRange(NamedTuple):
     """Records of a partition that a request acknowledges in the same way."""
 
     place: TopicPartition
@@ -105,7 +105,7 @@ class Redelivery(NamedTuple):
 
     place: TopicPartition
     before: Acquisition
-    now: Acquisition
+    latest: Acquisition
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ class ShareAcquisitions:
         self.sessions: BoundedDict[tuple[str, str, str], SessionEpoch] = BoundedDict(_MAX_SESSIONS)
         self.redelivered: list[Redelivery] = []
         self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
-        self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MAX_PARTITIONS)
+        self.max_deliveries: BoundedDict[str, int] = BoundedDict(_MAX_PARTITIONS)
         self._pending: set[tuple[str, TopicPartition]] = set()
         self._losses = LossCheck()
         # Connections on which records were acquired.
@@ -182,7 +182,7 @@ class ShareAcquisitions:
             self.partitions.clear()  # what was lost may have acquired or acknowledged anything
             self._pending.clear()
         if isinstance(event, ConnectionEnded):
-            self._closed(connection)
+            self._mark_connection_ended(connection)
             return
         if self.redelivered or self.archived:
             self.redelivered, self.archived = [], []
@@ -190,20 +190,20 @@ class ShareAcquisitions:
         if message is None or request is None or message.body.get("error_code"):
             return
         request_body = request.message.body
-        group, member = group_and_member(request_body)
+        group, member = group_member_of(request_body)
         epoch = request_body.get("share_session_epoch", 0)
         key = connection.connection_id, group, member
-        session = self.sessions.touch(key, lambda: SessionEpoch(epoch, event.at, named_client(connection)))
+        session = self.sessions.touch(key, lambda: SessionEpoch(epoch, event.at, client_address_label(connection)))
         session.epoch, session.at = epoch, event.at
-        self._acknowledge((request_body, message.body), event.at, connection)
+        self._observe_acknowledgements((request_body, message.body), event.at, connection)
         if message.api == "ShareFetch":
-            self._acquire((request_body, message.body), (request.at, event.at), connection)
+            self._observe_acquired((request_body, message.body), (request.at, event.at), connection)
         if epoch == _FINAL_EPOCH:
-            self._release(group, member)
+            self._release_member(group, member)
         if self.redelivered or self.archived:
             connection.flags |= _IRREGULAR
 
-    def _closed(self, connection: ConnectionState) -> None:
+    def _mark_connection_ended(self, connection: ConnectionState) -> None:
         closed = connection.connection_id
         if closed not in self._connections:
             return
@@ -213,16 +213,16 @@ class ShareAcquisitions:
                 if acquisition.connection_id == closed:
                     acquisition.gone = True
 
-    def _release(self, group: str, member: str) -> None:
+    def _release_member(self, group: str, member: str) -> None:
         """A member has ended its session: the broker releases what it has acquired."""
         for (owner, _), partition in self.partitions.items():
             if owner == group:
                 partition.held = [acquisition for acquisition in partition.held if acquisition.member != member]
 
-    def _acknowledge(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
+    def _observe_acknowledgements(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
         request_body, body = bodies
-        refused_partitions, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
-        group, member = group_and_member(request_body)
+        refused_partitions, lock_ms = acknowledge_errors(body), body.get("acquisition_lock_timeout_ms") or 0
+        group, member = group_member_of(request_body)
         for acknowledgement in acknowledgements(request_body):
             key = group, acknowledgement.place
             partition = self.partitions.get(key)
@@ -241,12 +241,12 @@ class ShareAcquisitions:
                 continue
             partition.end(removed, kind, at)
             if kind is AcknowledgeType.RELEASE:
-                self._may_be_archived(key, removed, at, connection)
+                self._add_pending(key, removed, at, connection)
 
-    def _may_be_archived(
+    def _add_pending(
         self, key: tuple[str, TopicPartition], taken: Iterable[Acquisition], at: int, connection: ConnectionState
     ) -> None:
-        limit = self._most(key[0], connection)
+        limit = self._delivery_limit(key[0], connection)
         pending = self.partitions[key].pending
         kind = AcknowledgeType.RELEASE
         pending += [EndedAcquisition(acquisition, kind, at) for acquisition in taken if acquisition.deliveries >= limit]
@@ -254,16 +254,16 @@ class ShareAcquisitions:
         if pending:
             self._pending.add(key)
 
-    def _most(self, group: str, connection: ConnectionState) -> float:
+    def _delivery_limit(self, group: str, connection: ConnectionState) -> float:
         """After so many deliveries, records of a group may be archived: no fewer than were observed."""
-        return max(connection.run.limit(DELIVERIES), self.most_deliveries.get(group, 0))
+        return max(connection.run.limit(DELIVERIES), self.max_deliveries.get(group, 0))
 
-    def _acquire(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
+    def _observe_acquired(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
         (request_body, body), (requested_at, at) = bodies, times
-        group, member = group_and_member(request_body)
+        group, member = group_member_of(request_body)
         lock_ms = body.get("acquisition_lock_timeout_ms") or 0
         until = at + lock_ms * _MS if lock_ms else None
-        client = named_client(connection)
+        client = client_address_label(connection)
         self._connections[connection.connection_id] = None
         highest: dict[TopicPartition, int] = {}
         for topic in body.get("responses") or ():
@@ -277,16 +277,16 @@ class ShareAcquisitions:
                     first, last = record_range.get("first_offset", 0), record_range.get("last_offset", 0)
                     deliveries = record_range.get("delivery_count", 1)
                     acquisition = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
-                    self._acquired(topic_partition, partition, acquisition)
+                    self._add_acquisition(topic_partition, partition, acquisition)
                     highest[topic_partition] = max(highest.get(topic_partition, -1), last)
-                    if deliveries > self.most_deliveries.get(group, 0):
-                        self.most_deliveries[group] = deliveries
-                    if deliveries >= self._most(group, connection):
+                    if deliveries > self.max_deliveries.get(group, 0):
+                        self.max_deliveries[group] = deliveries
+                    if deliveries >= self._delivery_limit(group, connection):
                         self._pending.add((group, topic_partition))
         if self._pending:
             self._find_archived(requested_at, (group, member), highest, connection)
 
-    def _acquired(self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition) -> None:
+    def _add_acquisition(self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition) -> None:
         replaced = partition.take(new_acquisition.first, new_acquisition.last)
         partition.end(replaced, None, new_acquisition.at)
         for acquisition in replaced:
@@ -311,7 +311,7 @@ class ShareAcquisitions:
 
         `group_member` is the group and the member that asked at `requested_at`, `highest` the highest offset of each partition.
         """
-        limit = self._most(group_member[0], connection)
+        limit = self._delivery_limit(group_member[0], connection)
         for key in [pending_key for pending_key in self._pending if pending_key[0] == group_member[0]]:
             partition, topic_partition = self.partitions.get(key), key[1]
             last_deliveries = (
@@ -339,12 +339,12 @@ class ShareAcquisitions:
             partition.pending = [acquisition for acquisition in partition.pending if acquisition not in archived]
 
 
-def group_and_member(request_body: Mapping[str, Any]) -> tuple[str, str]:
+def group_member_of(request_body: Mapping[str, Any]) -> tuple[str, str]:
     """The group and the member of a request, as they are kept here."""
     return (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
 
 
-def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+def acknowledge_errors(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The partitions whose acknowledgements a response refuses, with the error."""
     refused = {}
     for topic in body.get("responses") or ():
@@ -355,29 +355,29 @@ def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     return refused
 
 
-def acknowledgements(request_body: Mapping[str, Any]) -> Iterator[Acknowledged]:
+def acknowledgements(request_body: Mapping[str, Any]) -> Iterator[AcknowledgedRange]:
     """The acknowledgements of a request, in ranges with one type; all of a partition as one range if there are many."""
     for topic in request_body.get("topics") or ():
         for row in topic.get("partitions") or ():
             if batches := row.get("acknowledgement_batches"):
                 topic_partition = topic.get("topic_id") or "", row.get("partition_index", 0)
-                merged = _merged(acknowledgement for batch in batches for acknowledgement in _ranges(topic_partition, batch))
-                yield from merged if len(merged) <= _MAX_RANGES else [Acknowledged(topic_partition, 0, _EVERYTHING, _UNKNOWN)]
+                merged = _merge_ranges(acknowledgement for batch in batches for acknowledgement in _ranges(topic_partition, batch))
+                yield from merged if len(merged) <= _MAX_RANGES else [AcknowledgedRange(topic_partition, 0, _ALL_OFFSETS, _UNKNOWN)]
 
 
-def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
+def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterator[AcknowledgedRange]:
     first, last = batch.get("first_offset", 0), batch.get("last_offset", 0)
     types: Sequence[int] = batch.get("acknowledge_types") or ()
     if types and types.count(types[0]) == len(types):
-        yield Acknowledged(topic_partition, first, last, types[0])
+        yield AcknowledgedRange(topic_partition, first, last, types[0])
     else:
         for offset, kind in enumerate(types[: last - first + 1], first):
-            yield Acknowledged(topic_partition, offset, offset, kind)
+            yield AcknowledgedRange(topic_partition, offset, offset, kind)
 
 
-def _merged(ranges: Iterable[Acknowledged]) -> list[Acknowledged]:
+def _merge_ranges(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
     """Adjacent ranges of one type as one; no more than one above the limit."""
-    merged: list[Acknowledged] = []
+    merged: list[AcknowledgedRange] = []
     for acknowledgement in ranges:
         if merged and acknowledgement.type == merged[-1].type and acknowledgement.first == merged[-1].last + 1:
             merged[-1] = merged[-1]._replace(last=acknowledgement.last)

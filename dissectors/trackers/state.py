@@ -31,7 +31,7 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers import NO_TRACKERS, Trackers
 from dissectors.trackers.deadlines import Deadlines
-from dissectors.trackers.frame_plan import NAMING, FramePlan, Observer, is_ordinary
+from dissectors.trackers.frame_plan import TOPIC_NAMING_APIS, FramePlan, Observer, is_ordinary
 from dissectors.trackers.triggers import NO_SUBSCRIBERS, FrameFlags, Subscribed, flags_of
 
 SASL = FrameFlags.SASL.value
@@ -43,17 +43,17 @@ MAX_TOPICS = 100_000
 
 #: The number of root causes to remember, and the time (ns) after which an absent cause is reported again.
 MAX_CAUSES = 10_000
-FORGOTTEN_AFTER = 3600 * 1_000_000_000
+MAX_CAUSE_AGE = 3600 * 1_000_000_000
 
 #: The number of repeats that are marked on one frame.
 MAX_REPEATS = 20
 #: Sets of subscribers of a run, and plans of a connection, that are kept.
-_MAX_SETS = 1_000
+_MAX_SUBSCRIBER_SETS = 1_000
 _MAX_PLANS = 64
 
-T = TypeVar("T")
+StateT = TypeVar("StateT")
 #: Whether it is a request, the API key and the version of a frame.
-_Kind: TypeAlias = tuple[bool, int, int]
+_FrameKind: TypeAlias = tuple[bool, int, int]
 
 
 class Place(NamedTuple):
@@ -94,15 +94,15 @@ class RunState:
     _states: dict[type[Any], Any] = field(default_factory=dict)
     _sets: dict[Subscribed, Subscribed] = field(default_factory=lambda: {NO_SUBSCRIBERS: NO_SUBSCRIBERS})
 
-    def learn(self, message: Message) -> None:
+    def learn_topic_ids(self, message: Message) -> None:
         """Remember the topic ids in a response."""
         for topic in message.body.get("topics") or ():
             if isinstance(topic, dict) and (topic_id := topic.get("topic_id")) and (name := topic.get("name")):
                 self.topic_names[topic_id] = name
 
-    def state(self, kind: type[T]) -> T:
+    def state(self, kind: type[StateT]) -> StateT:
         """The run's instance of a class of state, created at first use."""
-        state: T | None = self._states.get(kind)
+        state: StateT | None = self._states.get(kind)
         if state is None:
             self.trackers.check(kind)
             state = self._states[kind] = kind()
@@ -124,7 +124,7 @@ class RunState:
 
     def _set_subscribed(self, subscribed: Subscribed) -> None:
         """Use the same object for the same set: the plans of connections are valid for one object."""
-        if len(self._sets) >= _MAX_SETS:
+        if len(self._sets) >= _MAX_SUBSCRIBER_SETS:
             self._sets.clear()
         self.subscribed = self._sets.setdefault(subscribed, subscribed)
 
@@ -135,7 +135,7 @@ class RunState:
     def first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
         """Where a cause was reported first; None if it is new, or absent for an hour: then this is `place`."""
         last_at, first = self._reported.get(cause, (at, None))
-        if at - last_at > FORGOTTEN_AFTER:
+        if at - last_at > MAX_CAUSE_AGE:
             first = None
         self._reported[cause] = at, first or place
         return first
@@ -176,9 +176,9 @@ class ConnectionState:
     #: Failures during the last event; `dissectors.rules.failed` reports them.
     failures: list[Failure] = field(default_factory=list)
     _seen_versions: set[tuple[bool, int, int]] = field(default_factory=set)
-    _plans: dict[_Kind, FramePlan] = field(default_factory=dict)
+    _plans: dict[_FrameKind, FramePlan] = field(default_factory=dict)
     #: The plans for the sets of subscribers that there were: rules subscribe and unsubscribe again and again.
-    _known_plans: dict[tuple[_Kind, Subscribed], FramePlan] = field(default_factory=dict)
+    _known_plans: dict[tuple[_FrameKind, Subscribed], FramePlan] = field(default_factory=dict)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def observe(self, event: object) -> None:
@@ -193,7 +193,7 @@ class ConnectionState:
                 self.resumed, self.plaintext_upstream = event.resumed, event.plaintext_upstream
             elif isinstance(event, ConnectionEnded):
                 self.ended = True
-            observers = self._observers(event)
+            observers = self._observers_of_event(event)
         for observe in observers:
             try:
                 observe(event, self)
@@ -218,10 +218,10 @@ class ConnectionState:
                 return plan.observers
         self.plan = None
         try:
-            self._frame(event)
+            self._examine_frame(event)
         except Exception as error:  # noqa: BLE001
             self.failures.append(Failure.of("examining a frame", error))
-        observers = self._observers(event)
+        observers = self._observers_of_event(event)
         if is_planned and not (self.failures or self.flags & ~SASL):
             self.plan = self._plans[key] = FramePlan(self.flags, self.run.subscribed, observers)
             if len(self._known_plans) >= _MAX_PLANS:
@@ -229,14 +229,14 @@ class ConnectionState:
             self._known_plans[key, self.run.subscribed] = self.plan
         return observers
 
-    def _observers(self, event: object) -> tuple[Observer, ...]:
+    def _observers_of_event(self, event: object) -> tuple[Observer, ...]:
         run = self.run
         return tuple(
             (run if tracker.is_shared else self).state(tracker.kind).observe
-            for tracker in run.trackers.interested(event, self.flags, run.subscribed)
+            for tracker in run.trackers.subscribers(event, self.flags, run.subscribed)
         )
 
-    def _frame(self, event: RequestReceived | ResponseReceived) -> None:
+    def _examine_frame(self, event: RequestReceived | ResponseReceived) -> None:
         first, message = True, event.message
         if message is not None:
             if message.failure is not None:
@@ -250,18 +250,18 @@ class ConnectionState:
                 except Exception as error:  # noqa: BLE001  # the frame can still be inspected without a diagnosis
                     self.failures.append(Failure.of("diagnosing a frame", error))
             if message.is_request:
-                self._request(message)
-            elif message.api_key in NAMING:
-                self.run.learn(message)
+                self._observe_request(message)
+            elif message.api_key in TOPIC_NAMING_APIS:
+                self.run.learn_topic_ids(message)
             if message.layout is not None:  # only known versions, so that the set stays small
                 key = (message.is_request, message.api_key, message.version)
                 if first := key not in self._seen_versions:
                     self._seen_versions.add(key)
         self.flags = flags_of(event, first=first, sasl=self.sasl_mechanism is not None)
 
-    def state(self, kind: type[T]) -> T:
+    def state(self, kind: type[StateT]) -> StateT:
         """This connection's instance of a class of state, created at first use."""
-        state: T | None = self._states.get(kind)
+        state: StateT | None = self._states.get(kind)
         if state is None:
             self.run.trackers.check(kind)
             state = self._states[kind] = kind()
@@ -288,7 +288,7 @@ class ConnectionState:
         at = self.run.latest_problems.get((code, host_of(self.client), self.client_id))
         return at is not None and at >= since
 
-    def _request(self, message: Message) -> None:
+    def _observe_request(self, message: Message) -> None:
         self.client_id = message.client_id
         if message.api_key == API_VERSIONS and (name := message.body.get("client_software_name")):
             self.client_software = f"{name} {message.body.get('client_software_version', '')}".strip()

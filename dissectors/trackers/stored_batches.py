@@ -12,7 +12,7 @@ from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import tracker
 from dissectors.trackers.compacted_topics import Compacted
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import TopicPartition, topic_of
+from dissectors.trackers.partitions import TopicPartition, topic_name_or_id
 from dissectors.trackers.record_data import (
     BatchSampler,
     PartitionData,
@@ -32,7 +32,7 @@ _MAX_PER_FETCH = 8
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
 
-class Stored(NamedTuple):
+class ObservedBatch(NamedTuple):
     """A batch in a log: its last offset, when it was observed, and its header as produced, if known."""
 
     last_offset: int
@@ -49,7 +49,7 @@ class SkippedBatch(NamedTuple):
     last_offset: int
 
 
-class Rewritten(NamedTuple):
+class RewrittenBatch(NamedTuple):
     """A batch whose fetched bytes differ from the produced ones; `nth` is its index in the part."""
 
     part: PartitionData
@@ -57,7 +57,7 @@ class Rewritten(NamedTuple):
     produced: BatchSpan
 
 
-Log = dict[int, Stored]
+Log = dict[int, ObservedBatch]
 
 
 @tracker(
@@ -74,7 +74,7 @@ class StoredBatches:
 
     def __init__(self) -> None:
         self.skipped: list[SkippedBatch] = []
-        self.rewritten: list[Rewritten] = []
+        self.rewritten: list[RewrittenBatch] = []
         self._logs: BoundedDict[tuple[str, TopicPartition], Log] = BoundedDict(_MAX_PARTITIONS)
 
     def has_batches(self, topic_partition: TopicPartition, connection: ConnectionState) -> bool:
@@ -87,15 +87,15 @@ class StoredBatches:
         if event.message is None or not connection.server:
             return
         if event.message.api == "Produce":
-            self._produced(event, connection)
+            self._observe_produced(event, connection)
         elif parts := record_data(event, connection).parts:
             offsets = connection.state(Fetches).offsets(event.request)
             for part in parts:
-                self._fetched(part, offsets.get(part.place), event, connection)
+                self._observe_fetched(part, offsets.get(part.place), event, connection)
             if self.skipped or self.rewritten:
                 connection.flags |= _IRREGULAR
 
-    def _fetched(
+    def _observe_fetched(
         self, part: PartitionData, offset: int | None, event: ResponseReceived, connection: ConnectionState
     ) -> None:
         batches = part.batches
@@ -115,27 +115,27 @@ class StoredBatches:
                 if produced is not None and produced.crc != batch.crc:
                     header = None
                     if event.at - stored.at < STABLE_FOR:
-                        self.rewritten.append(Rewritten(part, index, produced))
-            _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
+                        self.rewritten.append(RewrittenBatch(part, index, produced))
+            _store_batch(log, batch.base_offset, ObservedBatch(batch.last_offset, event.at, header))
 
-    def _produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
+    def _observe_produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
         message = event.message
         if event.request_body is None or message is None:
             return
         compacted = connection.run.state(Compacted).topics
         sampler = connection.state(BatchSampler)
         for topic in message.body.get("responses", ()):
-            name = topic_of(topic)
+            name = topic_name_or_id(topic)
             for row in topic.get("partition_responses", ()):
                 base_offset = row.get("base_offset", -1)
                 if row.get("error_code") or base_offset < 0:
                     connection.flags |= _IRREGULAR
                 elif sampler.selects(StoredBatches, name):
-                    self._written((name, row.get("index", 0)), base_offset, event, connection)
+                    self._store_produced((name, row.get("index", 0)), base_offset, event, connection)
         if compacted:
             connection.flags |= _IRREGULAR
 
-    def _written(
+    def _store_produced(
         self, topic_partition: TopicPartition, base_offset: int, event: ResponseReceived, connection: ConnectionState
     ) -> None:
         records = sent_records(event.request).get(topic_partition)
@@ -143,10 +143,10 @@ class StoredBatches:
             header = bytes(records.data[: HEADER.size])
             last_offset = base_offset + max(0, records.batch.records_count - 1)
             log = self._logs.touch(_key(topic_partition, connection), dict)
-            _remember(log, base_offset, Stored(last_offset, event.at, header))
+            _store_batch(log, base_offset, ObservedBatch(last_offset, event.at, header))
 
 
-def _remember(log: Log, base_offset: int, stored: Stored) -> None:
+def _store_batch(log: Log, base_offset: int, stored: ObservedBatch) -> None:
     log[base_offset] = stored
     if len(log) > _MAX_BATCHES:
         del log[next(iter(log))]

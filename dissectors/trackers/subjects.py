@@ -10,7 +10,7 @@ import re
 from dissectors.values import DecodedPart
 
 _CONTEXT = re.compile(r":\.[^:]*:")
-_OTHER = {"key": "value", "value": "key"}
+_OTHER_PART = {"key": "value", "value": "key"}
 
 
 def has_own_subject(part: DecodedPart) -> bool:
@@ -18,29 +18,29 @@ def has_own_subject(part: DecodedPart) -> bool:
     return f"{part.topic}-{part.part}" in _subjects(part)
 
 
-def is_foreign(part: DecodedPart) -> bool:
+def has_foreign_subject(part: DecodedPart) -> bool:
     """Whether all subjects of a key's or value's schema are those of topics that do not resemble its own."""
-    topics = [_topic_of(subject) for subject in _subjects(part)]
-    return bool(topics) and all(topic and not _resemble(topic, part.topic or "") for topic in topics)
+    topics = [_topic_in_subject(subject) for subject in _subjects(part)]
+    return bool(topics) and all(topic and not _are_similar(topic, part.topic or "") for topic in topics)
 
 
-def is_swapped(part: DecodedPart) -> bool:
+def has_swapped_subject(part: DecodedPart) -> bool:
     """Whether the schema of a key has the subject of the topic's values alone, or the other way round.
 
     Schemas without a name, as ``"string"``, do not count: a directory of schemas has one subject for each.
     """
-    return part.value.type is not None and _subjects(part) == [f"{part.topic}-{_OTHER[part.part]}"]
+    return part.value.type is not None and _subjects(part) == [f"{part.topic}-{_OTHER_PART[part.part]}"]
 
 
 def _subjects(part: DecodedPart) -> list[str]:
     return [] if part.schema is None else [_CONTEXT.sub("", subject, count=1) for subject in part.schema.subjects]
 
 
-def _topic_of(subject: str) -> str | None:
+def _topic_in_subject(subject: str) -> str | None:
     """The topic in a subject; None if it is not named after a topic."""
     topic, dash, part = subject.rpartition("-")
-    return topic if dash and part in _OTHER else None
+    return topic if dash and part in _OTHER_PART else None
 
 
-def _resemble(first: str, second: str) -> bool:
+def _are_similar(first: str, second: str) -> bool:
     return first in second or second in first

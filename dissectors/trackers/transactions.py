@@ -15,7 +15,7 @@ from dissectors.messages.summary import errors, transactional_id
 from dissectors.messages.transaction_facts import only_verifies, producer_of
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import LONGEST_NAME, client_key
+from dissectors.trackers.versions import MAX_NAME_SHOWN, client_key
 
 _MAX_PRODUCERS = 10_000
 _MAX_PARTITIONS = 1_000
@@ -23,11 +23,11 @@ _MAX_CONNECTIONS = 100
 _MS = 1_000_000
 
 #: Transactions are checked at this share of their timeout: a deadline by this name.
-OPEN_TOO_LONG: Final = "transaction open"
+OPEN_DEADLINE: Final = "transaction open"
 SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this share of transaction.timeout.ms")
 
 #: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
-NOT_ENDED: Final = "transaction not ended"
+NOT_ENDED_DEADLINE: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
 
 
@@ -57,7 +57,7 @@ class TransactionalProducer:
     `refused`: the first error since then that only an abort or InitProducerId ends.
     `version` is that of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
     `asked` is the end that EndTxn has requested (whether to commit), `outcome` that of the latest transaction that has
-    ended, at `ended_at`. `whole`: everything since then was observed. `offsets` are the latest ones that it has sent,
+    ended, at `ended_at`. `is_fully_observed`: everything since then was observed. `offsets` are the latest ones that it has sent,
     by group and partition; `progress`: the open transaction changes one. `empty_commits` counts commits of nothing in a
     row, since `empty_since`. `groups` are those whose offsets the open transaction commits, and whether that was
     observed.
@@ -82,20 +82,20 @@ class TransactionalProducer:
     asked: bool | None = None
     outcome: bool | None = None
     ended_at: int | None = None
-    whole: bool = False
+    is_fully_observed: bool = False
     progress: bool = False
     empty_commits: int = 0
     empty_since: int = 0
     offsets: BoundedDict[tuple[str, TopicPartition], int] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
     connections: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MAX_CONNECTIONS))
 
-    def used(self, at: int, connection: ConnectionState) -> None:
+    def note_request(self, at: int, connection: ConnectionState) -> None:
         """Note that the producer has sent something."""
         self.last_at, self.gone_at = at, None
         self.connections[connection.connection_id] = at
-        self.client, self.key = named_client(connection), client_key(connection)
+        self.client, self.key = client_address_label(connection), client_key(connection)
 
-    def ended(self) -> None:
+    def end_transaction(self) -> None:
         """Note that no transaction is open."""
         self.begun_at = self.refused = self.asked = None
         self.progress = False
@@ -121,7 +121,7 @@ class OpenTransactions:
 
     def holders(self, topic_partition: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
         """The producers with an open transaction that has a partition, the oldest transaction first."""
-        partition = _named(topic_partition, connection)
+        partition = _by_topic_name(topic_partition, connection)
         open_producers = [
             producer
             for producer in self.producers.values()
@@ -129,20 +129,20 @@ class OpenTransactions:
         ]
         return sorted(open_producers, key=lambda producer: producer.begun_at or 0)
 
-    def with_id(self, producer_id: int) -> TransactionalProducer | None:
+    def by_id(self, producer_id: int) -> TransactionalProducer | None:
         """The producer with a producer id; None if it is unknown."""
         return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
-    def wrote(self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState) -> None:
+    def note_batch(self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState) -> None:
         """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
-        producer = self._producer(name)
+        producer = self._find_or_add(name)
         if producer.producer_id != batch[0] or producer.epoch < batch[1]:
             producer.producer_id, producer.epoch = batch
         elif producer.epoch > batch[1]:
             return  # of a fenced producer
-        producer.used(at, connection)
-        self._begin(producer, at, connection)
-        producer.partitions[_named(topic_partition, connection)] = at
+        producer.note_request(at, connection)
+        self._begin_transaction(producer, at, connection)
+        producer.partitions[_by_topic_name(topic_partition, connection)] = at
 
     def is_outside(self, name: str, topic_partition: TopicPartition, connection: ConnectionState) -> bool:
         """Whether a transactional batch is part of no transaction that the coordinator knows.
@@ -153,26 +153,26 @@ class OpenTransactions:
         return (
             producer is not None
             and producer.version == 1
-            and producer.whole
-            and _named(topic_partition, connection) not in producer.partitions
+            and producer.is_fully_observed
+            and _by_topic_name(topic_partition, connection) not in producer.partitions
         )
 
-    def accepted_outside(self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState) -> None:
+    def note_outside_batch(self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState) -> None:
         """Note that a broker has accepted a batch that `is_outside`."""
-        self._outside[_named(topic_partition, connection)] = batch
+        self._outside[_by_topic_name(topic_partition, connection)] = batch
 
-    def outside(self, topic_partition: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
+    def outside_batch(self, topic_partition: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
         """The latest batch of a partition that was outside any transaction."""
-        return self._outside.get(_named(topic_partition, connection))
+        return self._outside.get(_by_topic_name(topic_partition, connection))
 
-    def lost(self, connection: ConnectionState) -> None:
+    def note_lost_bytes(self, connection: ConnectionState) -> None:
         """Bytes were lost: what ended a transaction may have been among them."""
         for producer in self.producers.values():
             if connection.connection_id in producer.connections:
-                producer.ended()
-                producer.whole = False
+                producer.end_transaction()
+                producer.is_fully_observed = False
 
-    def closed(self, event: ConnectionEnded, connection: ConnectionState) -> None:
+    def note_connection_ended(self, event: ConnectionEnded, connection: ConnectionState) -> None:
         """Note producers whose last connection has ended."""
         for producer in self.producers.values():
             if producer.connections.pop(connection.connection_id, None) is not None and not producer.connections:
@@ -187,19 +187,19 @@ class OpenTransactions:
         if isinstance(event, RequestReceived):
             producer = self.producers.get(name)
             if producer is not None and producer_of(request.message) == (producer.producer_id, producer.epoch):
-                producer.used(event.at, connection)
+                producer.note_request(event.at, connection)
                 if request.message.api == "EndTxn":
                     producer.asked = bool(request.message.body.get("committed"))
         elif event.message is not None and (error_fields := errors(event.message)):
-            self.refuse(name, request.message, error_fields[0].code, event.at, connection)
+            self.note_refusal(name, request.message, error_fields[0].code, event.at, connection)
             if request.message.api == "EndTxn" and (producer := self.producers.get(name)) is not None:
                 producer.asked = None
         elif event.message is not None:
-            self._succeeded(
+            self._observe_success(
                 event.message.api or "", name, (request.message.body, event.message.body), event, connection
             )
 
-    def refuse(self, name: str, request: Message, code: int, at: int, connection: ConnectionState) -> None:
+    def note_refusal(self, name: str, request: Message, code: int, at: int, connection: ConnectionState) -> None:
         """Note an error that a producer got. The next request cannot succeed if it may not be repeated."""
         producer, error = self.producers.get(name), schemas.error(code)
         if producer is None or producer.begun_at is None or producer.refused is not None:
@@ -207,9 +207,9 @@ class OpenTransactions:
         if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
             return
         producer.refused = FirstRefusal(request.api or "", code, at)
-        connection.expect(NOT_ENDED, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
+        connection.expect(NOT_ENDED_DEADLINE, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
-    def _succeeded(
+    def _observe_success(
         self,
         api: str,
         name: str,
@@ -220,44 +220,44 @@ class OpenTransactions:
         request_body, body = bodies
         if only_verifies(request_body):
             return
-        producer = self._producer(name)
-        producer.used(event.at, connection)
+        producer = self._find_or_add(name)
+        producer.note_request(event.at, connection)
         if api == "InitProducerId":
-            producer.ended()
+            producer.end_transaction()
             producer.connections.clear()
-            producer.used(event.at, connection)
+            producer.note_request(event.at, connection)
             producer.producer_id, producer.epoch = body.get("producer_id", -1), body.get("producer_epoch", -1)
             producer.timeout_ms, producer.initialized_at = request_body.get("transaction_timeout_ms", 0), event.at
-            producer.outcome, producer.ended_at, producer.whole, producer.version = None, event.at, True, 0
+            producer.outcome, producer.ended_at, producer.is_fully_observed, producer.version = None, event.at, True, 0
         elif api == "EndTxn":
-            _end(producer, committed=bool(request_body.get("committed")), body=body, at=event.at)
+            _end_transaction(producer, committed=bool(request_body.get("committed")), body=body, at=event.at)
         else:
-            self._begin(producer, event.at, connection)
+            self._begin_transaction(producer, event.at, connection)
             producer.version = producer.version or int(api in ("AddPartitionsToTxn", "AddOffsetsToTxn"))
-            for topic_partition in _added(request_body):
-                producer.partitions[_named(topic_partition, connection)] = event.at
+            for topic_partition in _added_partitions(request_body):
+                producer.partitions[_by_topic_name(topic_partition, connection)] = event.at
             if group := request_body.get("group_id"):
                 producer.groups[group] = producer.groups.get(group, False) or api == "TxnOffsetCommit"
                 _commit_offsets(producer, group, request_body, connection)
 
-    def _producer(self, name: str) -> TransactionalProducer:
+    def _find_or_add(self, name: str) -> TransactionalProducer:
         return self.producers.touch(name, lambda: TransactionalProducer(name))
 
-    def _begin(self, producer: TransactionalProducer, at: int, connection: ConnectionState) -> None:
+    def _begin_transaction(self, producer: TransactionalProducer, at: int, connection: ConnectionState) -> None:
         if producer.begun_at is not None:
             return
         producer.begun_at = at
         if producer.timeout_ms:
             deadline = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
-            connection.expect(OPEN_TOO_LONG, producer.name, by=deadline, about=(producer, at))
+            connection.expect(OPEN_DEADLINE, producer.name, by=deadline, about=(producer, at))
 
 
-def _named(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:
+def _by_topic_name(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:
     """A partition by its topic's name if known: Produce has names or ids, depending on its version."""
     return connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
 
 
-def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str, Any], at: int) -> None:
+def _end_transaction(producer: TransactionalProducer, *, committed: bool, body: Mapping[str, Any], at: int) -> None:
     """Note the end of a transaction."""
     new_epoch = body.get("producer_epoch", -1)
     if new_epoch >= 0:  # version 5: each transaction has an epoch (KIP-890)
@@ -266,7 +266,7 @@ def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str,
         producer.version = 1
     # Of version 2, partitions are known from records alone, which may have gone to brokers that are not observed, and
     # so may TxnOffsetCommit.
-    is_known = producer.version == 1 and producer.whole and all(producer.groups.values())
+    is_known = producer.version == 1 and producer.is_fully_observed and all(producer.groups.values())
     is_empty = is_known and not producer.partitions and not producer.progress
     if producer.aborts == 0:
         producer.aborts_since = at
@@ -274,8 +274,8 @@ def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str,
         producer.empty_since = at
     producer.aborts = 0 if committed else producer.aborts + 1
     producer.empty_commits = producer.empty_commits + 1 if committed and is_empty else 0
-    producer.ended()
-    producer.outcome, producer.ended_at, producer.whole = committed, at, True
+    producer.end_transaction()
+    producer.outcome, producer.ended_at, producer.is_fully_observed = committed, at, True
 
 
 def _commit_offsets(
@@ -285,13 +285,13 @@ def _commit_offsets(
     for topic in request_body.get("topics") or ():
         name = topic.get("name") or topic.get("topic_id") or ""
         for row in topic.get("partitions") or ():
-            key = group, _named((name, row.get("partition_index", 0)), connection)
+            key = group, _by_topic_name((name, row.get("partition_index", 0)), connection)
             offset = row.get("committed_offset", -1)
             if producer.offsets.get(key) != offset:
                 producer.offsets[key], producer.progress = offset, True
 
 
-def _added(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
+def _added_partitions(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
     """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
     verified_topics = [topics for transaction in request_body.get("transactions") or () for topics in transaction.get("topics") or ()]
     for topic in request_body.get("v3_and_below_topics") or verified_topics:
@@ -299,6 +299,6 @@ def _added(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
             yield topic.get("name") or "", partition
 
 
-def named_client(connection: ConnectionState) -> str:
+def client_address_label(connection: ConnectionState) -> str:
     """A client by its id and address: ``client 'payments' at 10.0.0.1:5000``."""
-    return f"client {(connection.client_id or '')[:LONGEST_NAME]!r} at {connection.client}"
+    return f"client {(connection.client_id or '')[:MAX_NAME_SHOWN]!r} at {connection.client}"

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from dissectors.connections.events import FRAME_EVENTS, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.messages.summary import errors
 
-T = TypeVar("T")
+SubscriberT = TypeVar("SubscriberT")
 
 
 class FrameFlags(IntFlag):
@@ -60,10 +60,10 @@ ANY = FrameFlags(0)
 ALL = range(1 << 15)
 
 #: The latency of a slow response, in ns.
-LONG = 1_000_000_000
+SLOW_LATENCY = 1_000_000_000
 
 #: Cached lookups of subscribers.
-_MAX_WAYS = 4096
+_MAX_CACHED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bo
         request = event.request
         if request is None or event.overtaken:
             flags |= _UNPAIRED
-        if request is not None and event.at - request.at >= LONG:
+        if request is not None and event.at - request.at >= SLOW_LATENCY:
             flags |= _SLOW
         if message.may_have_errors and errors(message):
             flags |= _REFUSED
@@ -138,7 +138,7 @@ Subscribed = frozenset[str]
 NO_SUBSCRIBERS: Subscribed = frozenset()
 
 
-class Dispatch(Generic[T]):
+class Dispatch(Generic[SubscriberT]):
     """Finds the subscribers of an event.
 
     Args:
@@ -146,27 +146,27 @@ class Dispatch(Generic[T]):
             which one must match, and its code. It is called once, at first use.
     """
 
-    def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
+    def __init__(self, listeners: Callable[[], Iterable[tuple[SubscriberT, tuple[Trigger, ...], str]]]) -> None:
         self._all = functools.cache(lambda: tuple(listeners()))
-        self._by_api = functools.cache(self._index)
-        self._chosen = functools.lru_cache(_MAX_WAYS)(self._choose)
-        self._matching = functools.lru_cache(_MAX_WAYS)(self._match)
-        self._timed = functools.cache(self._by_code)
+        self._by_api = functools.cache(self._index_triggers)
+        self._cached_subscribers = functools.lru_cache(_MAX_CACHED)(self._find_subscribers)
+        self._cached_matching = functools.lru_cache(_MAX_CACHED)(self._find_matching)
+        self._deadline_subscribers = functools.cache(self._index_deadlines)
 
-    def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[T, ...]:
+    def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[SubscriberT, ...]:
         """The subscribers of an event. `flags` are those of a frame; the codes in `subscribed` receive every frame."""
         kind: Any = type(event)
         if kind is RequestReceived or kind is ResponseReceived:
             message = event.message
             if message is None or message.layout is None:  # unbounded: these numbers come off the wire
-                return self._chosen(kind, None, None, False, flags, subscribed)
+                return self._cached_subscribers(kind, None, None, False, flags, subscribed)
             well_formed = message.well_formed and not event.damaged
-            return self._chosen(kind, message.api, message.version, well_formed, flags, subscribed)
+            return self._cached_subscribers(kind, message.api, message.version, well_formed, flags, subscribed)
         if kind is DeadlinePassed:
-            return self._timed().get(event.code, ())
-        return self._chosen(kind)
+            return self._deadline_subscribers().get(event.code, ())
+        return self._cached_subscribers(kind)
 
-    def _choose(
+    def _find_subscribers(
         self,
         kind: Hashable,
         api: str | None = None,
@@ -174,14 +174,14 @@ class Dispatch(Generic[T]):
         well_formed: bool = True,
         flags: int = 0,
         subscribed: Subscribed = NO_SUBSCRIBERS,
-    ) -> tuple[T, ...]:
+    ) -> tuple[SubscriberT, ...]:
         return tuple(
             listener
-            for listener, only, code in self._matching(_EventKind(kind, api, version, well_formed))
+            for listener, only, code in self._cached_matching(_EventKind(kind, api, version, well_formed))
             if not only or only & flags or code in subscribed or f"{code} {api}" in subscribed
         )
 
-    def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:
+    def _find_matching(self, event_kind: _EventKind) -> tuple[tuple[SubscriberT, int, str], ...]:
         """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
         triggers_by_api, subscribers = self._by_api(), self._all()
@@ -195,7 +195,7 @@ class Dispatch(Generic[T]):
             for subscriber_index, flags in sorted(triggers.items())
         )
 
-    def _index(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
+    def _index_triggers(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
         """The triggers by event and API (None: any), each with the place of its subscriber."""
         index: dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]] = {}
         for subscriber_index, (_, triggers, _) in enumerate(self._all()):
@@ -205,7 +205,7 @@ class Dispatch(Generic[T]):
                         index.setdefault((event, api), []).append((subscriber_index, trigger))
         return index
 
-    def _by_code(self) -> dict[str, tuple[T, ...]]:
+    def _index_deadlines(self) -> dict[str, tuple[SubscriberT, ...]]:
         return {
             trigger.deadline or code: (listener,)
             for listener, triggers, code in self._all()

@@ -46,7 +46,7 @@ class VersionRefusals:
         )
         self._refusal = VersionRefusal(event.request.message.version, served_range, ConcernedRequest.of(event.request))
 
-    def unheeded(self, connection: ConnectionState) -> VersionRefusal | None:
+    def ignored_refusal(self, connection: ConnectionState) -> VersionRefusal | None:
         """The refusal, if the client has used nothing else on the connection, which ends now."""
         refusal = self._refusal
         if refusal is None or connection.state(InFlight).served != {(_API_VERSIONS, refusal.version)}:

@@ -26,10 +26,10 @@ MAX_APIS = 1_000
 MAX_CLIENTS = 10_000
 
 #: The longest client name in a finding; longer ones, which come off the wire, are truncated.
-LONGEST_NAME = 100
+MAX_NAME_SHOWN = 100
 
 #: How soon (ns) a server closes the connection because of a request; later there may be other reasons.
-CLOSES_WITHIN = 1_000_000_000
+MAX_CLOSE_DELAY = 1_000_000_000
 
 Ranges = dict[int, tuple[int, int]]
 
@@ -91,7 +91,7 @@ class Versions:
                 connection.run.state(Servers).version_clients[client_key(connection)] = None
         elif isinstance(event, ResponseReceived):
             if event.request is not None:
-                self._answer(event, event.request, connection)
+                self._observe_response(event, event.request, connection)
         else:
             self.is_complete = False
 
@@ -108,7 +108,7 @@ class Versions:
         server = self.server(connection)
         return server.ranges if server.is_consistent else None
 
-    def _answer(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
+    def _observe_response(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         self.answers += 1
         requested, server = request.message, self.server(connection)
         server.answered_at = event.at
@@ -119,11 +119,11 @@ class Versions:
             server.serves_without_sasl = connection.sasl_mechanism is None
         if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.well_formed:
             if key == API_VERSIONS:
-                self._advertised(event.message.body, server)
+                self._learn_ranges(event.message.body, server)
             else:
                 server.cluster_id = event.message.body.get("cluster_id") or server.cluster_id
 
-    def _advertised(self, body: dict[str, Any], server: ServerVersions) -> None:
+    def _learn_ranges(self, body: dict[str, Any], server: ServerVersions) -> None:
         ranges = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
         is_valid = len(ranges) == len(body["api_keys"]) and all(0 <= low <= high for low, high in ranges.values())
         # A response with error 35 has only the range of ApiVersions.
@@ -144,7 +144,7 @@ def client_key(connection: ConnectionState) -> tuple[str, str | None]:
 
 def client_text(connection: ConnectionState) -> str:
     """The client's software or client id, for findings."""
-    return (connection.client_software or connection.client_id or "a client without a name")[:LONGEST_NAME]
+    return (connection.client_software or connection.client_id or "a client without a name")[:MAX_NAME_SHOWN]
 
 
 def range_text(version_range: tuple[int, int]) -> str:
@@ -158,6 +158,6 @@ def closing_request(event: ConnectionEnded, connection: ConnectionState) -> Requ
     if event.by != "server" or not event.unanswered or connection.midstream:
         return None
     first = event.unanswered[0]
-    if event.at - first.at > CLOSES_WITHIN or not connection.state(Versions).is_complete:
+    if event.at - first.at > MAX_CLOSE_DELAY or not connection.state(Versions).is_complete:
         return None
     return first

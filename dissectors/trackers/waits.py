@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dissectors.connections.events import RequestReceived
 from dissectors.trackers.allowed_waits import allowed_ms, duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import Answered, InFlight
+from dissectors.trackers.in_flight import LastResponse, InFlight
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
@@ -43,7 +43,7 @@ def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part
     `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
     """
     last_response = connection.state(InFlight).answered
-    kind, clauses = _allowed(request, last_response, connection)
+    kind, clauses = _allowed_wait(request, last_response, connection)
     if partial_response[0]:
         kind = WaitKind.PARTIAL
         clauses.append(f"{partial_response[0]} bytes of a response{f' of {partial_response[1]}' if partial_response[1] else ''} have arrived")
@@ -52,7 +52,7 @@ def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part
     else:
         elapsed = duration(at - last_response.at)
         clauses.append(f"the last response here was {last_response.api} v{last_response.version}, {elapsed} ago")
-    others = _others(at, connection)
+    others = _other_connections(at, connection)
     if others.answered is not None and others.answered > request.at:
         kind = WaitKind.LOST if kind is WaitKind.UNKNOWN else kind
         elapsed = duration(at - others.answered)
@@ -67,8 +67,8 @@ def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part
     return Wait(kind, "; ".join(clauses))
 
 
-def _allowed(
-    request: RequestReceived, last_response: Answered | None, connection: ConnectionState
+def _allowed_wait(
+    request: RequestReceived, last_response: LastResponse | None, connection: ConnectionState
 ) -> tuple[WaitKind, list[str]]:
     """What the request itself allows the broker to wait for."""
     message = request.message
@@ -93,7 +93,7 @@ class _Others(NamedTuple):
     elsewhere: int | None  # the last response of any other broker, ns
 
 
-def _others(at: int, connection: ConnectionState) -> _Others:
+def _other_connections(at: int, connection: ConnectionState) -> _Others:
     same_broker: list[int] = []
     elsewhere: list[int] = []
     late_count = 0

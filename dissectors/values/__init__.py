@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from dissectors.values.bounds import bounded
-from dissectors.values.envelope import Envelope, envelope_of, payload_of, schema_keys
+from dissectors.values.bounds import bound_tree
+from dissectors.values.envelope import Envelope, find_envelope, payload_of, schema_keys
 from dissectors.values.errors import MissingPackage
 from dissectors.values.internal_topics import internal_record
 from dissectors.values.plain_formats import decode_plain
@@ -31,7 +31,7 @@ from dissectors.values.value import (
     WrittenRecord,
 )
 from dissectors.wire.errors import DecodeError
-from dissectors.wire.primitives import printable
+from dissectors.wire.primitives import escape_surrogates
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -72,25 +72,25 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
     if len(data) > limits.size:
         problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
-    value = _read(data, context) if data else DecodedValue("empty", "")
-    tree, is_cut, count = bounded(value.data, limits)
+    value = _decode_any(data, context) if data else DecodedValue("empty", "")
+    tree, is_cut, count = bound_tree(value.data, limits)
     name, value_problem = value.type, value.problem
     return replace(
         value,
         data=tree,
         is_cut=is_cut,
         steps=value.steps + count,
-        type=None if name is None else printable(name),
-        problem=None if value_problem is None else replace(value_problem, text=printable(value_problem.text)),
+        type=None if name is None else escape_surrogates(name),
+        problem=None if value_problem is None else replace(value_problem, text=escape_surrogates(value_problem.text)),
     )
 
 
-def _read(data: bytes, context: ValueContext) -> DecodedValue:
-    return internal_record(data, context) or streams_record(data, context, _enveloped) or _enveloped(data, context)
+def _decode_any(data: bytes, context: ValueContext) -> DecodedValue:
+    return internal_record(data, context) or streams_record(data, context, _decode_enveloped) or _decode_enveloped(data, context)
 
 
-def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
-    envelope = envelope_of(data, context)
+def _decode_enveloped(data: bytes, context: ValueContext) -> DecodedValue:
+    envelope = find_envelope(data, context)
     if envelope is None:
         return decode_plain(data, context)
     key = envelope.schema
@@ -101,8 +101,8 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
         misfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
         return DecodedValue("bytes", data, schema=key, problem=misfit)
     if not isinstance(schema, Schema):
-        return _without_schema(payload, envelope, schema, context)
-    value = _by_schema(payload, schema, envelope, context)
+        return _decode_without_schema(payload, envelope, schema, context)
+    value = _decode_by_schema(payload, schema, envelope, context)
     if key.form == "subject":
         if value.problem is not None:  # nothing in the bytes says that they have this schema
             return decode_plain(data, context)
@@ -114,7 +114,7 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
     return replace(value, schema=key, subject=schema.subject, problem=problem)
 
 
-def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: ValueContext) -> DecodedValue:
+def _decode_by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: ValueContext) -> DecodedValue:
     if context.header(f"apicurio.{context.part}.encoding") == b"JSON":
         return decode_plain(payload, context)
     if (format_ := format_of(schema)) is None:
@@ -130,7 +130,7 @@ def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: Valu
 _MISSING: Final = ((NotRegistered, ProblemKind.NOT_REGISTERED), (NotListed, ProblemKind.NOT_LISTED))
 
 
-def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
+def _decode_without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema

@@ -13,7 +13,7 @@ from typing import Any
 
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.values.avro_schema import AvroType, parse
-from dissectors.values.errors import SchemaError, bad_schema, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached_parser
 from dissectors.values.logical import logical_value
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueLimits, ValueProblem
@@ -21,7 +21,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-_parse = cached(parse)
+_parse = cached_parser(parse)
 
 
 @schema_format("AVRO")
@@ -89,47 +89,47 @@ class _Reader:
             raise self._error(f"more than {self._limits.nodes} values")
         kind = type_.kind
         if kind == "record":
-            return self._record(type_, depth)
+            return self._read_record(type_, depth)
         if kind == "union":
-            start, index = self.pos, self._long(32)
+            start, index = self.pos, self._read_long(32)
             if not 0 <= index < len(type_.branches):
                 raise self._error(f"branch {index} of a union with {len(type_.branches)}", start)
             return self.read(type_.branches[index], depth + 1)
         if kind in ("array", "map"):
-            return self._blocks(type_, depth)
+            return self._read_blocks(type_, depth)
         if kind == "enum":
-            start, index = self.pos, self._long(32)
+            start, index = self.pos, self._read_long(32)
             if not 0 <= index < len(type_.symbols):
                 raise self._error(f"symbol {index} of an enum with {len(type_.symbols)}", start)
             return type_.symbols[index]
-        value = self._scalar(type_)
+        value = self._read_scalar(type_)
         return value if type_.logical is None else logical_value(value, type_.logical, type_.scale)
 
-    def _scalar(self, type_: AvroType) -> Any:
+    def _read_scalar(self, type_: AvroType) -> Any:
         match type_.kind:
             case "null":
                 return None
             case "boolean":
-                start, byte = self.pos, self._take(1)[0]
+                start, byte = self.pos, self._read_bytes(1)[0]
                 if byte > 1:
                     raise self._error(f"a boolean is {byte}", start)
                 return byte == 1
             case "int":
-                return self._long(32)
+                return self._read_long(32)
             case "long":
-                return self._long(64)
+                return self._read_long(64)
             case "float":
-                return _FLOAT.unpack(self._take(4))[0]
+                return _FLOAT.unpack(self._read_bytes(4))[0]
             case "double":
-                return _DOUBLE.unpack(self._take(8))[0]
+                return _DOUBLE.unpack(self._read_bytes(8))[0]
             case "string":
-                return self._text()
+                return self._read_text()
             case "bytes":
-                return self._take(self._size())
+                return self._read_bytes(self._read_size())
             case _:
-                return self._take(type_.size)
+                return self._read_bytes(type_.size)
 
-    def _record(self, type_: AvroType, depth: int) -> dict[str, Any]:
+    def _read_record(self, type_: AvroType, depth: int) -> dict[str, Any]:
         record: dict[str, Any] = {}
         if depth == 0:
             self.partial = record
@@ -139,34 +139,34 @@ class _Reader:
             self._path.pop()
         return record
 
-    def _blocks(self, type_: AvroType, depth: int) -> list[Any] | dict[str, Any]:
+    def _read_blocks(self, type_: AvroType, depth: int) -> list[Any] | dict[str, Any]:
         assert type_.items is not None
         items: list[Any] = []
         by_key: dict[str, Any] = {}
         blocks = 0
         while True:
             start = self.pos
-            if not (count := self._long(64)):
+            if not (count := self._read_long(64)):
                 return items if type_.kind == "array" else by_key
             blocks += 1
             if count < 0:
                 count = -count
-                self._depart("an array or map has a block with its size in bytes", start)
-                self._size()
+                self._note_departure("an array or map has a block with its size in bytes", start)
+                self._read_size()
             elif blocks > 1:
-                self._depart("an array or map is written in several blocks", start)
+                self._note_departure("an array or map is written in several blocks", start)
             if count > self._limits.nodes or (not type_.items.is_empty and count > len(self._data) - self.pos):
                 raise self._error(f"a block of {count} elements does not fit", start)
             for _ in range(count):
                 if type_.kind == "array":
                     items.append(self.read(type_.items, depth + 1))
                 else:
-                    key = self._text()
+                    key = self._read_text()
                     if key in by_key:
-                        self._depart("a map has a key twice", start)
+                        self._note_departure("a map has a key twice", start)
                     by_key[key] = self.read(type_.items, depth + 1)
 
-    def _long(self, bits: int) -> int:
+    def _read_long(self, bits: int) -> int:
         start = self.pos
         try:
             value, self.pos = read_zigzag(self._data, start, bits)
@@ -175,24 +175,24 @@ class _Reader:
         except Irregularity:
             raise self._error(f"a number has more than {bits} bits", start) from None
         if self.pos - start > 1 and len(write_zigzag(value)) != self.pos - start:
-            self._depart("a number takes more bytes than it needs", start)
+            self._note_departure("a number takes more bytes than it needs", start)
         return value
 
-    def _size(self) -> int:
-        start, size = self.pos, self._long(64)
+    def _read_size(self) -> int:
+        start, size = self.pos, self._read_long(64)
         if not 0 <= size <= len(self._data) - self.pos:
             raise self._error(f"length {size} does not fit: {len(self._data) - self.pos} bytes left", start)
         return size
 
-    def _text(self) -> str:
-        size = self._size()
+    def _read_text(self) -> str:
+        size = self._read_size()
         start = self.pos
         try:
-            return self._take(size).decode()
+            return self._read_bytes(size).decode()
         except UnicodeDecodeError as error:
             raise self._error("a string is not UTF-8", start + error.start) from None
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         start, self.pos = self.pos, self.pos + size
         if self.pos > len(self._data):
             raise self._error("the bytes end inside a value", len(self._data))
@@ -202,5 +202,5 @@ class _Reader:
         where = ".".join(self._path)
         return DecodeError(f"{where}: {text}" if where else text, offset=self.pos if at is None else at)
 
-    def _depart(self, text: str, at: int) -> None:
+    def _note_departure(self, text: str, at: int) -> None:
         self.departure = self.departure or f"differs: {text}, at byte {at} after the envelope"

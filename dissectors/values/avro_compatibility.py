@@ -34,7 +34,7 @@ class _Comparison:
         if pair in self._known:
             return self._known[pair]
         if depth > _MAX_NESTED:
-            return _at(path, "nested too deeply to compare")
+            return _clause_at(path, "nested too deeply to compare")
         self._known[pair] = None
         incompatibility = self._known[pair] = self._compare(reader, writer, path, depth + 1)
         return incompatibility
@@ -46,20 +46,20 @@ class _Comparison:
         if reader.kind == "union":
             if any(self.difference(branch, writer, path, depth) is None for branch in reader.branches):
                 return None
-            return _at(path, f"no branch of the reader's union reads {_described(writer)}")
+            return _clause_at(path, f"no branch of the reader's union reads {_type_text(writer)}")
         if reader.kind != writer.kind:
             if writer.kind in _PROMOTIONS.get(reader.kind, ()):
                 return None
-            return _at(path, f"the reader has {_described(reader)}, the writer {_described(writer)}")
+            return _clause_at(path, f"the reader has {_type_text(reader)}, the writer {_type_text(writer)}")
         if reader.items is not None and writer.items is not None:
             return self.difference(reader.items, writer.items, (*path, "[]"), depth)
-        if reader.name is not None and _last(reader.name) != _last(writer.name):
-            return _at(path, f"the reader has {_described(reader)}, the writer {_described(writer)}")
+        if reader.name is not None and _unqualified(reader.name) != _unqualified(writer.name):
+            return _clause_at(path, f"the reader has {_type_text(reader)}, the writer {_type_text(writer)}")
         if reader.kind == "fixed" and reader.size != writer.size:
-            return _at(path, f"the reader has {reader.size} bytes, the writer {writer.size}")
+            return _clause_at(path, f"the reader has {reader.size} bytes, the writer {writer.size}")
         if reader.kind == "enum" and not reader.has_default:
             missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
-            return _at(path, f"the reader has no symbol {', '.join(missing)}") if missing else None
+            return _clause_at(path, f"the reader has no symbol {', '.join(missing)}") if missing else None
         return self._fields(reader, writer, path, depth)
 
     def _fields(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
@@ -69,19 +69,19 @@ class _Comparison:
             writer_field = next((writer_fields[alias] for alias in names if alias in writer_fields), None)
             if writer_field is None:
                 if name not in reader.defaults:
-                    return _at((*path, name), "the reader needs this field, which has no default")
+                    return _clause_at((*path, name), "the reader needs this field, which has no default")
             elif (difference := self.difference(field, writer_field, (*path, name), depth)) is not None:
                 return difference
         return None
 
 
-def _described(type_: AvroType) -> str:
+def _type_text(type_: AvroType) -> str:
     return type_.kind if type_.name is None else f"{type_.kind} {type_.name}"
 
 
-def _last(name: str | None) -> str:
+def _unqualified(name: str | None) -> str:
     return (name or "").rpartition(".")[2]
 
 
-def _at(path: tuple[str, ...], text: str) -> str:
+def _clause_at(path: tuple[str, ...], text: str) -> str:
     return f"{'.'.join(path)}: {text}" if path else text

@@ -62,60 +62,60 @@ class _Parser:
             declaration = json.loads(text)
         except (ValueError, RecursionError):
             raise SchemaError("it is not JSON") from None
-        return self._type(declaration, "", depth)
+        return self._parse_type(declaration, "", depth)
 
-    def _type(self, declaration: Any, namespace: str, depth: int) -> AvroType:
+    def _parse_type(self, declaration: Any, namespace: str, depth: int) -> AvroType:
         if depth > _MAX_NESTED:
             raise SchemaError("it is nested too deeply")
         if isinstance(declaration, str):
             return (
                 AvroType(declaration, is_empty=declaration == "null")
                 if declaration in PRIMITIVES
-                else self._by_name(declaration, namespace, depth)
+                else self._find_type(declaration, namespace, depth)
             )
         if isinstance(declaration, list):
-            return AvroType("union", branches=tuple(self._type(branch, namespace, depth + 1) for branch in declaration))
+            return AvroType("union", branches=tuple(self._parse_type(branch, namespace, depth + 1) for branch in declaration))
         if not isinstance(declaration, dict) or "type" not in declaration:
             raise SchemaError("a type is neither a name, a list nor an object with a type")
         kind = declaration["type"]
         if kind in ("record", "error", "enum", "fixed"):
-            return self._definition(declaration, namespace, depth)
+            return self._parse_definition(declaration, namespace, depth)
         if kind in ("array", "map"):
             name = "items" if kind == "array" else "values"
-            return AvroType(kind, items=self._type(_member(declaration, name), namespace, depth + 1))
-        nested_type = self._type(kind, namespace, depth + 1)
+            return AvroType(kind, items=self._parse_type(_required_member(declaration, name), namespace, depth + 1))
+        nested_type = self._parse_type(kind, namespace, depth + 1)
         if nested_type.kind in PRIMITIVES:
             _set_logical(nested_type, declaration)
         return nested_type
 
-    def _definition(self, declaration: dict[str, Any], namespace: str, depth: int) -> AvroType:
+    def _parse_definition(self, declaration: dict[str, Any], namespace: str, depth: int) -> AvroType:
         name = full_name(declaration, namespace)
         kind = "record" if declaration["type"] == "error" else declaration["type"]
         avro_type = self._named[name] = AvroType(kind, name)
         namespace = name.rpartition(".")[0]
         if kind == "enum":
-            avro_type.symbols = tuple(map(str, _list(declaration, "symbols")))
+            avro_type.symbols = tuple(map(str, _list_member(declaration, "symbols")))
             avro_type.has_default = "default" in declaration
         elif kind == "fixed":
-            avro_type.size = _integer(declaration, "size")
+            avro_type.size = _count_member(declaration, "size")
             avro_type.is_empty = avro_type.size == 0
             _set_logical(avro_type, declaration)
         else:
             avro_type.fields = tuple(
-                (str(_member(field, "name")), self._type(_member(field, "type"), namespace, depth + 1))
-                for field in _list(declaration, "fields")
+                (str(_required_member(field, "name")), self._parse_type(_required_member(field, "type"), namespace, depth + 1))
+                for field in _list_member(declaration, "fields")
             )
             declared_fields = declaration["fields"]
             avro_type.defaults = frozenset(str(field["name"]) for field in declared_fields if "default" in field)
             avro_type.aliases = {
-                str(field["name"]): tuple(map(str, _list(field, "aliases")))
+                str(field["name"]): tuple(map(str, _list_member(field, "aliases")))
                 for field in declared_fields
                 if "aliases" in field
             }
             avro_type.is_empty = all(field_type.is_empty for _, field_type in avro_type.fields)
         return avro_type
 
-    def _by_name(self, name: str, namespace: str, depth: int) -> AvroType:
+    def _find_type(self, name: str, namespace: str, depth: int) -> AvroType:
         names = [name] if "." in name or not namespace else [f"{namespace}.{name}", name]
         for candidate in names:
             if candidate in self._named:
@@ -135,7 +135,7 @@ def full_name(declaration: dict[str, Any], namespace: str = "") -> str:
     Raises:
         SchemaError: It has none.
     """
-    name = str(_member(declaration, "name"))
+    name = str(_required_member(declaration, "name"))
     namespace = str(declaration.get("namespace", namespace) or "")
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
@@ -148,19 +148,19 @@ def _set_logical(avro_type: AvroType, declaration: dict[str, Any]) -> None:
         avro_type.scale = scale
 
 
-def _member(declaration: Any, name: str) -> Any:
+def _required_member(declaration: Any, name: str) -> Any:
     if not isinstance(declaration, dict) or name not in declaration:
         raise SchemaError(f"{name} is missing")
     return declaration[name]
 
 
-def _list(declaration: dict[str, Any], name: str) -> list[Any]:
-    if not isinstance(value := _member(declaration, name), list):
+def _list_member(declaration: dict[str, Any], name: str) -> list[Any]:
+    if not isinstance(value := _required_member(declaration, name), list):
         raise SchemaError(f"{name} is not a list")
     return value
 
 
-def _integer(declaration: dict[str, Any], name: str) -> int:
-    if not isinstance(value := _member(declaration, name), int) or value < 0:
+def _count_member(declaration: dict[str, Any], name: str) -> int:
+    if not isinstance(value := _required_member(declaration, name), int) or value < 0:
         raise SchemaError(f"{name} is not a count")
     return value

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.values.value import Tree, ValueLimits
-from dissectors.wire.primitives import printable
+from dissectors.wire.primitives import escape_surrogates
 
 _MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
 _MAX_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
 CUT = "(cut)"
 
 
-def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
+def bound_tree(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
     """A copy with printable text as keys and plain values, whether something was left out of it, and its values.
 
     What is nested too deeply becomes ``(cut)``, and so do what follows after too many values and numbers of more than
     8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the limit of
     depth.
     """
-    copy = _Copy(limits)
+    copy = _BoundedCopy(limits)
     bounded_tree = copy.of(tree, 0)
     return bounded_tree, copy.is_cut, limits.nodes - copy.left
 
 
-class _Copy:
+class _BoundedCopy:
     def __init__(self, limits: ValueLimits) -> None:
         self._limits = limits
         self.left = limits.nodes
@@ -67,6 +67,6 @@ def _text(value: Any) -> str:
     if isinstance(value, str) and value.isascii():
         return value
     try:
-        return printable(str(value.isoformat() if hasattr(value, "isoformat") else value))
+        return escape_surrogates(str(value.isoformat() if hasattr(value, "isoformat") else value))
     except Exception:  # noqa: BLE001  # objects of libraries, made from any bytes
         return f"({type(value).__name__})"

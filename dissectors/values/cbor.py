@@ -6,7 +6,7 @@ import io
 
 import cbor2
 
-from dissectors.values.message_pack import guess
+from dissectors.values.message_pack import guess_value
 from dissectors.values.plain_formats import plain_format
 from dissectors.values.value import DecodedValue, ValueContext
 
@@ -23,4 +23,4 @@ def cbor(data: bytes, context: ValueContext) -> DecodedValue | None:
     value = cbor2.load(source)
     if source.tell() != len(data):
         return None
-    return DecodedValue("cbor", value) if is_marked else guess("cbor", value)
+    return DecodedValue("cbor", value) if is_marked else guess_value("cbor", value)

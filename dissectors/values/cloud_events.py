@@ -19,7 +19,7 @@ def is_attribute(header: str) -> bool:
     return header.startswith(_PREFIX)
 
 
-def structured(value: Any) -> DecodedValue | None:
+def structured_event(value: Any) -> DecodedValue | None:
     """An event in the JSON format: it has all required attributes."""
     if isinstance(value, dict) and value.keys() >= _REQUIRED:
         return DecodedValue("cloudevents", value, type=str(value["type"]))
@@ -27,7 +27,7 @@ def structured(value: Any) -> DecodedValue | None:
 
 
 @plain_format(rank=10)
-def binary(data: bytes, context: ValueContext) -> DecodedValue | None:
+def binary_event(data: bytes, context: ValueContext) -> DecodedValue | None:
     """An event in binary mode: ``data`` is decoded by itself, beside the attributes."""
     attributes = {
         name.removeprefix(_PREFIX): (value or b"").decode() for name, value in context.headers if is_attribute(name)

@@ -13,11 +13,11 @@ from typing import Any, Final, cast
 
 from dissectors.values.avro_compatibility import incompatibility
 from dissectors.values.avro_schema import parse
-from dissectors.values.errors import SchemaError, cached
+from dissectors.values.errors import SchemaError, cached_parser
 from dissectors.values.value import Schema
 
 _MAX_NESTED = 64
-_parse = cached(parse)
+_parse = cached_parser(parse)
 
 
 def conflict(*, reader: Schema, writer: Schema) -> str | None:
@@ -35,50 +35,50 @@ def conflict(*, reader: Schema, writer: Schema) -> str | None:
         return None
 
 
-def _avro(reader: Schema, writer: Schema) -> Iterator[str]:
+def _avro_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
     new, old = _parse(reader), _parse(writer)
     is_different_record = new.kind == old.kind and new.name != old.name
     if not is_different_record and (text := incompatibility(new, old)) is not None:
         yield text
 
 
-def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
+def _protobuf_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
     protobuf = importlib.import_module("dissectors.values.protobuf")
     new, old = protobuf.messages(reader), protobuf.messages(writer)
     for name in new.keys() & old.keys():
         old_fields = {field.number: field for field in old[name].fields}
         for field in new[name].fields:
             old_field = old_fields.get(field.number)
-            if old_field is not None and _wire(field) != _wire(old_field):
-                yield f"field {field.number} of {name} was {_typed(old_field)} and is {_typed(field)}"
+            if old_field is not None and _wire_type(field) != _wire_type(old_field):
+                yield f"field {field.number} of {name} was {_type_name(old_field)} and is {_type_name(field)}"
             elif old_field is None and field.is_required:
                 yield f"field {field.number} of {name} is new and required"
 
 
 #: Types of fields (FieldDescriptor.TYPE_*) that are written alike: varints, zigzag, fixed, length-delimited.
-_ALIKE: Final = ({3, 4, 5, 8, 13, 14}, {17, 18}, {7, 15}, {6, 16}, {9, 12})
+_SAME_WIRE_TYPES: Final = ({3, 4, 5, 8, 13, 14}, {17, 18}, {7, 15}, {6, 16}, {9, 12})
 _TYPES: Final = (
     "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message",
     "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64",
 )  # fmt: skip
 
 
-def _wire(field: Any) -> int:
-    return min(next((types for types in _ALIKE if field.type in types), {cast("int", field.type)}))
+def _wire_type(field: Any) -> int:
+    return min(next((types for types in _SAME_WIRE_TYPES if field.type in types), {cast("int", field.type)}))
 
 
-def _typed(field: Any) -> str:
+def _type_name(field: Any) -> str:
     return _TYPES[field.type]
 
 
-def _json(reader: Schema, writer: Schema) -> Iterator[str]:
+def _json_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
     try:
-        yield from _properties(json.loads(reader.text), json.loads(writer.text), "", 0)
+        yield from _property_conflicts(json.loads(reader.text), json.loads(writer.text), "", 0)
     except ValueError:
         return
 
 
-def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
+def _property_conflicts(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
     if not isinstance(new, dict) or not isinstance(old, dict) or depth > _MAX_NESTED:
         return
     types = _types(old) - _types(new)
@@ -93,7 +93,7 @@ def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
         if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
             yield f"{path}.{name} became required".lstrip(".")
     for name in new_properties.keys() & old_properties.keys():
-        yield from _properties(new_properties[name], old_properties[name], f"{path}.{name}".lstrip("."), depth + 1)
+        yield from _property_conflicts(new_properties[name], old_properties[name], f"{path}.{name}".lstrip("."), depth + 1)
 
 
 def _types(schema: dict[str, Any]) -> set[str]:
@@ -102,7 +102,7 @@ def _types(schema: dict[str, Any]) -> set[str]:
 
 
 _CONFLICTS: Final[dict[str, Callable[[Schema, Schema], Iterator[str]]]] = {
-    "AVRO": _avro,
-    "PROTOBUF": _protobuf,
-    "JSON": _json,
+    "AVRO": _avro_conflicts,
+    "PROTOBUF": _protobuf_conflicts,
+    "JSON": _json_conflicts,
 }

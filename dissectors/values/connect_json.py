@@ -11,7 +11,7 @@ from dissectors.values import debezium
 from dissectors.values.value import DecodedValue
 
 
-def with_schema(value: Any) -> DecodedValue | None:
+def connect_json_value(value: Any) -> DecodedValue | None:
     """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return None

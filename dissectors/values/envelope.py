@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dissectors.records.schema_ids import PREFIX, schema_id
+from dissectors.records.schema_ids import PREFIX_SIZE, schema_id
 from dissectors.records.varint import read_zigzag
 from dissectors.values.internal_topics import internal_record
 from dissectors.values.streams_topics import inner_context, readings
@@ -65,11 +65,11 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
         for inner_data, candidate_context in sources
         if inner_data
         for candidate in _candidates(inner_data, candidate_context)
-        if candidate.is_marked or _is_worth_asking(inner_data, candidate)
+        if candidate.is_marked or _is_worth_looking_up(inner_data, candidate)
     ]
 
 
-def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:
+def find_envelope(data: bytes, context: ValueContext) -> Envelope | None:
     """The first envelope whose schema is known; else the first that is probable; None if there is none."""
     candidates = list(_candidates(data, context))
     known_envelopes = (candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema))
@@ -81,17 +81,17 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
     if header := context.header(f"__{context.part}_schema_id"):
         if header[0] == _MAGIC_GUID and len(header) >= _GUID_PREFIX:
             yield Envelope(SchemaKey("guid", _uuid(header[1:_GUID_PREFIX])), indexes=header[_GUID_PREFIX:])
-        elif header[0] == _MAGIC_ID and len(header) >= PREFIX:
-            yield Envelope(SchemaKey("id", int.from_bytes(header[1:PREFIX], "big")), indexes=header[PREFIX:])
+        elif header[0] == _MAGIC_ID and len(header) >= PREFIX_SIZE:
+            yield Envelope(SchemaKey("id", int.from_bytes(header[1:PREFIX_SIZE], "big")), indexes=header[PREFIX_SIZE:])
     for form, name in (("global_id", "globalId"), ("content_id", "contentId")):
         header = context.header(f"apicurio.{context.part}.{name}")
         if header and len(header) == 8:
             yield Envelope(SchemaKey(form, int.from_bytes(header, "big")))
     if not context.is_key and (match := _AZURE.fullmatch(context.header("content-type") or b"")):
         yield Envelope(SchemaKey("azure", match[1].decode().lower()))
-    if data[0] == _MAGIC_ID and len(data) >= PREFIX:
-        if number := int.from_bytes(data[1:PREFIX], "big"):
-            yield Envelope(SchemaKey("id", number), PREFIX, is_marked=False)
+    if data[0] == _MAGIC_ID and len(data) >= PREFIX_SIZE:
+        if number := int.from_bytes(data[1:PREFIX_SIZE], "big"):
+            yield Envelope(SchemaKey("id", number), PREFIX_SIZE, is_marked=False)
         elif len(data) > _LONG_PREFIX and (number := int.from_bytes(data[1:_LONG_PREFIX], "big")):
             yield Envelope(SchemaKey("global_id", number), _LONG_PREFIX, is_marked=False)
     elif data[0] == _MAGIC_GUID and len(data) >= _GUID_PREFIX:
@@ -103,7 +103,7 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
         yield Envelope(SchemaKey("subject", f"{context.topic}-{context.part}"), is_marked=False, indexes=b"\0")
 
 
-def _is_worth_asking(data: bytes, envelope: Envelope) -> bool:
+def _is_worth_looking_up(data: bytes, envelope: Envelope) -> bool:
     if envelope.schema.form == "guid":
         return 1 <= data[7] >> 4 <= 8 and data[9] >> 6 == 2  # version and variant of RFC 9562
     return envelope.schema.form == "subject" or _is_probable(data, envelope)
@@ -147,17 +147,17 @@ def message_indexes(data: bytes, offset: int = 0) -> tuple[tuple[int, ...], int]
     Raises:
         DecodeError: The bytes end, or the count is impossible.
     """
-    count, end = _zigzag(data, offset)
+    count, end = _read_index(data, offset)
     if not 0 <= count <= _MAX_INDEXES:
         raise DecodeError(f"there are {count} message indexes", offset=offset)
     indexes = []
     for _ in range(count):
-        index, end = _zigzag(data, end)
+        index, end = _read_index(data, end)
         indexes.append(index)
     return tuple(indexes) or (0,), end
 
 
-def _zigzag(data: bytes, offset: int) -> tuple[int, int]:
+def _read_index(data: bytes, offset: int) -> tuple[int, int]:
     try:
         return read_zigzag(data, offset)
     except IndexError:

@@ -24,7 +24,7 @@ class MissingPackage(Exception):
     """A package of the extra ``payloads`` is not installed."""
 
 
-def cached(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
+def cached_parser(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
     """A function that parses schemas, with a cache of what it returns and of the SchemaErrors that it raises.
 
     Without the latter, an invalid schema would be parsed again for each record.

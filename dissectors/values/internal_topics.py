@@ -21,7 +21,7 @@ from dissectors.wire.layout import Field, Layout
 REDACTED: Final = "(redacted)"
 #: Of a topic's name. A hostile frame may have a longer one, for which the patterns below take minutes.
 #: Source: Kafka's Topic.MAX_NAME_LENGTH.
-LONGEST_NAME: Final = 249
+MAX_TOPIC_LENGTH: Final = 249
 
 _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 
@@ -29,7 +29,7 @@ _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
     """The key or value of a record in one of these topics; None for others. Never raises."""
     topic = context.topic or ""
-    if len(topic) > LONGEST_NAME or (reader := _reader(topic)) is None:
+    if len(topic) > MAX_TOPIC_LENGTH or (reader := _reader(topic)) is None:
         return None
     try:
         return reader(data, context.is_key)
@@ -40,7 +40,7 @@ def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
 @functools.lru_cache(256)
 def _reader(topic: str) -> _Reader | None:
     if is_schemas_topic(topic):
-        return _schema_registry
+        return _read_schema_registry
     return next((reader for pattern, reader in _TOPICS if pattern.fullmatch(topic)), None)
 
 
@@ -64,7 +64,7 @@ _OFFSET_SYNC: Final = (
 )
 
 
-def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
+def _mirror_reader(layouts: tuple[Layout, Layout]) -> _Reader:
     def read_record(data: bytes, is_key: bool) -> DecodedValue | None:
         layout = layouts[not is_key]
         message = decode(layout, data)
@@ -82,16 +82,16 @@ def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
 
 #: What begins the keys in Connect's topics of configs and of status.
 #: Source: Kafka's KafkaConfigBackingStore, KafkaStatusBackingStore.
-_KEYS: Final = re.compile(
+_CONNECT_KEYS: Final = re.compile(
     r"(connector|task|commit|target-state|restart-connector|logger-cluster|status-connector|status-task|status-topic)-.+"
     r"|(session-key)"
 )
 
 
-def _connect(data: bytes, is_key: bool) -> DecodedValue | None:
-    if is_key and (match := _KEYS.fullmatch(data.decode())) is not None:
+def _read_connect(data: bytes, is_key: bool) -> DecodedValue | None:
+    if is_key and (match := _CONNECT_KEYS.fullmatch(data.decode())) is not None:
         return DecodedValue("connect", data.decode(), is_guess=True, type=match[1] or match[2])
-    if is_key or not isinstance(payload := _payload(parse_json(data)), dict):
+    if is_key or not isinstance(payload := _unwrap_payload(parse_json(data)), dict):
         return None
     if (kind := next((kind for kind, names in _CONNECT_VALUES.items() if names <= payload.keys()), None)) is None:
         return None
@@ -114,21 +114,21 @@ _CONNECT_VALUES: Final = {
 }
 
 
-def _connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
+def _read_connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
     """The key is the connector's name and a partition of its source, the value an offset there."""
-    payload = _payload(parse_json(data))
+    payload = _unwrap_payload(parse_json(data))
     is_pair = isinstance(payload, list) and len(payload) == 2 and isinstance(payload[0], str)
     if is_pair if is_key else isinstance(payload, dict):
         return DecodedValue("connect", payload, is_guess=True, type="offset")
     return None
 
 
-def _payload(value: Any) -> Any:
+def _unwrap_payload(value: Any) -> Any:
     """What JSON of Connect has inside, if it is there with its schema."""
     return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 
-def _schema_registry(data: bytes, is_key: bool) -> DecodedValue | None:
+def _read_schema_registry(data: bytes, is_key: bool) -> DecodedValue | None:
     value = parse_json(data)
     if not isinstance(value, dict):
         return None
@@ -148,9 +148,9 @@ _REGISTRY_VALUES: Final = {
 }
 
 _TOPICS: Final[tuple[tuple[re.Pattern[str], _Reader], ...]] = (
-    (re.compile(r"(.+[._-])?heartbeats"), _mirror(_HEARTBEAT)),
-    (re.compile(r".+[._-]checkpoints[._-]internal"), _mirror(_CHECKPOINT)),
-    (re.compile(r"mm2-offset-syncs[._-].+[._-]internal"), _mirror(_OFFSET_SYNC)),
-    (re.compile(r"(.*connect.*|mm2)[._-](configs?|status)([._-].+)?"), _connect),
-    (re.compile(r"(.*connect.*|mm2)[._-]offsets?([._-].+)?"), _connect_offset),
+    (re.compile(r"(.+[._-])?heartbeats"), _mirror_reader(_HEARTBEAT)),
+    (re.compile(r".+[._-]checkpoints[._-]internal"), _mirror_reader(_CHECKPOINT)),
+    (re.compile(r"mm2-offset-syncs[._-].+[._-]internal"), _mirror_reader(_OFFSET_SYNC)),
+    (re.compile(r"(.*connect.*|mm2)[._-](configs?|status)([._-].+)?"), _read_connect),
+    (re.compile(r"(.*connect.*|mm2)[._-]offsets?([._-].+)?"), _read_connect_offset),
 )

@@ -10,9 +10,9 @@ from jsonschema.validators import Draft7Validator, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 
-from dissectors.values.errors import SchemaError, bad_schema, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached_parser
 from dissectors.values.json_text import parse_json
-from dissectors.values.json_validation import bounded, first_violation, steps_taken
+from dissectors.values.json_validation import bounded_validator, first_violation, steps_taken
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
 
@@ -38,7 +38,7 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
 
 def check(schema: Schema) -> None:
     """Raise `SchemaError` if the schema is invalid."""
-    declaration = _parsed(schema.text)
+    declaration = _parse_schema(schema.text)
     try:
         validator_for(declaration, default=Draft7Validator).check_schema(declaration)
     except InvalidSchema as error:
@@ -46,7 +46,7 @@ def check(schema: Schema) -> None:
         raise SchemaError(f"{path} violates {error.validator!r} of its metaschema") from None
 
 
-@cached
+@cached_parser
 def _validator(schema: Schema) -> tuple[Any, str | None]:
     resources, texts = [], [schema.text]
     pending = dict(schema.references)
@@ -56,18 +56,18 @@ def _validator(schema: Schema) -> tuple[Any, str | None]:
         if name not in seen:
             seen.add(name)
             texts.append(reference.text)
-            resources.append((name, Resource.from_contents(_parsed(reference.text), default_specification=DRAFT7)))
+            resources.append((name, Resource.from_contents(_parse_schema(reference.text), default_specification=DRAFT7)))
             pending |= reference.references
-    declaration = _parsed(schema.text)
+    declaration = _parse_schema(schema.text)
     title = declaration.get("title") if isinstance(declaration, dict) else None
     registry: Registry[Any] = Registry().with_resources(resources)
     class_ = validator_for(declaration, default=Draft7Validator)
     has_patterns = any("patternProperties" in text for text in texts)
-    validator = bounded(class_, has_patterns=has_patterns)(declaration, registry=registry)
+    validator = bounded_validator(class_, has_patterns=has_patterns)(declaration, registry=registry)
     return validator, title if isinstance(title, str) else None
 
 
-def _parsed(text: str) -> Any:
+def _parse_schema(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

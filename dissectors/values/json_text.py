@@ -17,8 +17,8 @@ def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
         return None
     value = parse_json(data)
     return (
-        cloud_events.structured(value)
-        or connect_json.with_schema(value)
+        cloud_events.structured_event(value)
+        or connect_json.connect_json_value(value)
         or debezium.change_event(value)
         or DecodedValue("json", value)
     )

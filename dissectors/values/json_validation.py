@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
 from dissectors.values.errors import SchemaError
-from dissectors.wire.primitives import printable
+from dissectors.wire.primitives import escape_surrogates
 
 #: A keyword that is applied to a value, and each member of both, is a step of a few microseconds.
 MAX_STEPS: Final = 200_000
@@ -52,7 +52,7 @@ def steps_taken() -> int:
 
 
 @functools.cache
-def bounded(class_: Any, *, has_patterns: bool) -> Any:
+def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
     """The validator class of a dialect, with keywords that take bounded time.
 
     If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked: jsonschema searches there itself.
@@ -64,8 +64,8 @@ def bounded(class_: Any, *, has_patterns: bool) -> Any:
         "uniqueItems": _unique_items,
     }
     if has_patterns:
-        own_checks["unevaluatedProperties"] = _unchecked
-    keywords = {name: _counted(name, own_checks.get(name, check)) for name, check in class_.VALIDATORS.items()}
+        own_checks["unevaluatedProperties"] = _accept_all
+    keywords = {name: _with_step_count(name, own_checks.get(name, check)) for name, check in class_.VALIDATORS.items()}
     validator_class: Any = extend(class_, keywords)
     evolve = validator_class.evolve
 
@@ -75,13 +75,13 @@ def bounded(class_: Any, *, has_patterns: bool) -> Any:
         dialect: Any = type(evolved)
         if dialect is validator_class:
             return evolved
-        return bounded(dialect, has_patterns=has_patterns)(evolved.schema, registry=evolved._registry, _resolver=evolved._resolver)  # noqa: SLF001
+        return bounded_validator(dialect, has_patterns=has_patterns)(evolved.schema, registry=evolved._registry, _resolver=evolved._resolver)  # noqa: SLF001
 
     validator_class.evolve = evolve_bounded
     return validator_class
 
 
-def _counted(name: str, check: _Check) -> _Check:
+def _with_step_count(name: str, check: _Check) -> _Check:
     is_quadratic = name.startswith("unevaluated")
 
     def check_counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -96,7 +96,7 @@ def _counted(name: str, check: _Check) -> _Check:
     return check_counted
 
 
-def _unchecked(*_: Any) -> None:
+def _accept_all(*_: Any) -> None:
     """A keyword that every value satisfies."""
 
 
@@ -136,13 +136,13 @@ def _unique_items(validator: Any, unique: Any, instance: Any, _schema: Any) -> I
 
 def _search(pattern: Any, text: str) -> bool | None:
     """Whether a pattern matches somewhere; None if RE2 cannot search for it, e.g. because it has lookaround."""
-    compiled = _compiled(pattern)
-    return None if compiled is None else compiled.search(printable(text)) is not None
+    compiled = _compile(pattern)
+    return None if compiled is None else compiled.search(escape_surrogates(text)) is not None
 
 
 @functools.lru_cache(1024)
-def _compiled(pattern: Any) -> Any:
+def _compile(pattern: Any) -> Any:
     try:
-        return re2.compile(printable(pattern), _OPTIONS)
+        return re2.compile(escape_surrogates(pattern), _OPTIONS)
     except (re2.error, TypeError, AttributeError):
         return None

@@ -16,15 +16,15 @@ def logical_value(value: Any, logical: str, scale: int) -> Any:
     """The value as text; unchanged if its logical type is unknown, does not fit its type, or is out of range."""
     try:
         if isinstance(value, bytes):
-            return _of_bytes(value, logical, scale)
+            return _bytes_value(value, logical, scale)
         if isinstance(value, int) and not isinstance(value, bool):
-            return _of_number(value, logical)
+            return _number_value(value, logical)
     except (ValueError, OverflowError):
         pass
     return value
 
 
-def _of_bytes(value: bytes, logical: str, scale: int) -> Any:
+def _bytes_value(value: bytes, logical: str, scale: int) -> Any:
     if logical == "decimal" and len(value) <= _MAX_DECIMAL_BYTES:
         number = int.from_bytes(value, "big", signed=True)
         digits = tuple(map(int, str(abs(number))))
@@ -37,7 +37,7 @@ def _of_bytes(value: bytes, logical: str, scale: int) -> Any:
     return value
 
 
-def _of_number(value: int, logical: str) -> Any:
+def _number_value(value: int, logical: str) -> Any:
     if logical == "date":
         return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
     kind, _, unit = logical.rpartition("-")

@@ -45,7 +45,7 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
         SchemaError: It is neither.
     """
     if _BASE64.fullmatch(text):
-        return _serialized(name, text)
+        return _parse_descriptor(name, text)
     tree = parsed_file(text)
     file = descriptor_pb2.FileDescriptorProto(
         name=name, syntax=tree.syntax or ("editions" if tree.edition else "proto2")
@@ -65,9 +65,9 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
             case ast.Option():
                 _set_features(file.options, element)
             case ast.Message():
-                _message(file.message_type.add(), element, file.syntax)
+                _fill_message(file.message_type.add(), element, file.syntax)
             case ast.Enum():
-                _enum(file.enum_type.add(), element)
+                _fill_enum(file.enum_type.add(), element)
     return file
 
 
@@ -97,7 +97,7 @@ def _raise_errors(recognizer: Any) -> None:
     recognizer.addErrorListener(_Listener())
 
 
-def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
+def _parse_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     try:
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
     except (ValueError, DecodeError):
@@ -106,32 +106,32 @@ def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     return file
 
 
-def _message(message: Any, declaration: Any, syntax: str) -> None:
+def _fill_message(message: Any, declaration: Any, syntax: str) -> None:
     message.name = declaration.name
     optional_fields = []  # the oneofs of proto3's optional fields come after the others
     for element in declaration.elements:
         match element:
             case ast.Message():
-                _message(message.nested_type.add(), element, syntax)
+                _fill_message(message.nested_type.add(), element, syntax)
             case ast.Enum():
-                _enum(message.enum_type.add(), element)
+                _fill_enum(message.enum_type.add(), element)
             case ast.Field():
-                field = _field(message.field.add(), element)
+                field = _fill_field(message.field.add(), element)
                 if syntax == "proto3" and element.cardinality is ast.FieldCardinality.OPTIONAL:
                     field.proto3_optional = True
                     optional_fields.append(field)
             case ast.MapField():
-                _map(message, element)
+                _add_map(message, element)
             case ast.Group():
-                _group(message, element, syntax)
+                _add_group(message, element, syntax)
             case ast.OneOf():
                 index = len(message.oneof_decl)
                 message.oneof_decl.add(name=element.name)
                 for member in element.elements:
                     if isinstance(member, ast.Group):
-                        _group(message, member, syntax).oneof_index = index
+                        _add_group(message, member, syntax).oneof_index = index
                     elif isinstance(member, ast.Field):
-                        _field(message.field.add(), member).oneof_index = index
+                        _fill_field(message.field.add(), member).oneof_index = index
             case ast.ExtensionRange():
                 for numbers in element.ranges:
                     first, _, last = numbers.partition(" to ")
@@ -147,7 +147,7 @@ def _message(message: Any, declaration: Any, syntax: str) -> None:
         message.oneof_decl.add(name=f"_{field.name}")
 
 
-def _field(field: Any, declaration: Any) -> Any:
+def _fill_field(field: Any, declaration: Any) -> Any:
     field.name, field.number = declaration.name, declaration.number
     field.label = _LABELS.get(declaration.cardinality, _Field.LABEL_OPTIONAL)
     _set_type(field, declaration.type)
@@ -166,7 +166,7 @@ def _set_type(field: Any, name: str) -> None:
         field.type_name = name  # a message or an enum: the pool finds out
 
 
-def _map(message: Any, declaration: Any) -> None:
+def _add_map(message: Any, declaration: Any) -> None:
     entry = message.nested_type.add(
         name="".join(word[:1].upper() + word[1:] for word in declaration.name.split("_")) + "Entry"
     )
@@ -182,8 +182,8 @@ def _map(message: Any, declaration: Any) -> None:
     )
 
 
-def _group(message: Any, declaration: Any, syntax: str) -> Any:
-    _message(message.nested_type.add(), declaration, syntax)
+def _add_group(message: Any, declaration: Any, syntax: str) -> Any:
+    _fill_message(message.nested_type.add(), declaration, syntax)
     return message.field.add(
         name=declaration.name.lower(),
         number=declaration.number,
@@ -193,7 +193,7 @@ def _group(message: Any, declaration: Any, syntax: str) -> Any:
     )
 
 
-def _enum(enum: Any, declaration: Any) -> None:
+def _fill_enum(enum: Any, declaration: Any) -> None:
     enum.name = declaration.name
     for element in declaration.elements:
         if isinstance(element, ast.EnumValue):

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dissectors.values.envelope import message_indexes
-from dissectors.values.errors import SchemaError, bad_schema, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached_parser
 from dissectors.values.proto_text import file_descriptor
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
@@ -36,8 +36,8 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         classes = _classes(schema)
     except SchemaError as error:
         return DecodedValue("protobuf", payload, problem=bad_schema(error))
-    if named_messages := _named(payload, classes, context):
-        return _first_read(payload, *named_messages)
+    if named_messages := _named_messages(payload, classes, context):
+        return _read_first_fitting(payload, *named_messages)
     in_header = indexes is not None
     try:
         if indexes is not None:
@@ -45,24 +45,24 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         else:
             path, start = message_indexes(payload)
     except DecodeError as error:
-        candidates = [] if in_header else _fitting(payload, classes, "without message indexes")
+        candidates = [] if in_header else _fitting_messages(payload, classes, "without message indexes")
         problem = _problem([error.message, *candidates], None if in_header else error.offset, ProblemKind.MESSAGE_INDEX)
         return DecodedValue("protobuf", payload, problem=problem)
     if not (messages := classes.get(path)):
-        text = f"the schema has no message with index {_joined(path)}"
-        candidates = _fitting(payload[start:], classes) or (
-            [] if in_header else _fitting(payload, classes, "without indexes")
+        text = f"the schema has no message with index {_path_text(path)}"
+        candidates = _fitting_messages(payload[start:], classes) or (
+            [] if in_header else _fitting_messages(payload, classes, "without indexes")
         )
         problem = _problem([text, *candidates], None if in_header else 0, ProblemKind.MESSAGE_INDEX)
         return DecodedValue("protobuf", payload[start:], problem=problem)
-    value = _first_read(payload, messages, start)
-    if value.problem is not None and (candidates := _fitting(payload[start:], classes)):
+    value = _read_first_fitting(payload, messages, start)
+    if value.problem is not None and (candidates := _fitting_messages(payload[start:], classes)):
         text = "; ".join([value.problem.text, *candidates])
         return replace(value, problem=replace(value.problem, text=text, kind=ProblemKind.DOES_NOT_FIT))
     return value
 
 
-def _named(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext) -> tuple[list[Any], int] | None:
+def _named_messages(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext) -> tuple[list[Any], int] | None:
     """The messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
 
     The name is in a header; without headers, in a message ``Ref {string name = 1}`` behind its size, before the data.
@@ -80,13 +80,13 @@ def _named(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContex
     return (named_messages, start) if named_messages else None
 
 
-def _first_read(payload: bytes, messages: list[Any], start: int) -> DecodedValue:
+def _read_first_fitting(payload: bytes, messages: list[Any], start: int) -> DecodedValue:
     """The value of the first message that fits; if none does, that of the first one."""
-    values = [_read(payload, start, message) for message in messages]
+    values = [_read_message(payload, start, message) for message in messages]
     return next((value for value in values if value.problem is None), values[0])
 
 
-def _joined(path: _Path) -> str:
+def _path_text(path: _Path) -> str:
     return ".".join(map(str, path))
 
 
@@ -94,7 +94,7 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
     return ValueProblem("; ".join(clauses), offset, kind)
 
 
-def _fitting(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
+def _fitting_messages(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
     """A clause with the messages of the schema that these bytes are; none if they may be any message."""
     names = []
     for path, types in classes.items():
@@ -104,11 +104,11 @@ def _fitting(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> 
         except ProtobufError:
             continue
         if message.ListFields() and not any(_unknown_fields(message)) and message.ByteSize() == len(data):
-            names.append(f"{types[0].DESCRIPTOR.full_name} (index {_joined(path)})")
+            names.append(f"{types[0].DESCRIPTOR.full_name} (index {_path_text(path)})")
     return [f"{prefix} they fit {' or '.join(names)}".lstrip()] if 0 < len(names) <= _MAX_FITTING else []
 
 
-def _read(payload: bytes, start: int, message_type: Any) -> DecodedValue:
+def _read_message(payload: bytes, start: int, message_type: Any) -> DecodedValue:
     name = message_type.DESCRIPTOR.full_name
     message = message_type()
     try:
@@ -131,7 +131,7 @@ def _read(payload: bytes, start: int, message_type: Any) -> DecodedValue:
             if len(reencoded) == size
             else f"differs: {len(reencoded)} bytes instead of {size}, as for defaults that are written"
         )
-    return DecodedValue("protobuf", _tree(message), type=name, problem=value_problem, reencoding=reencoding)
+    return DecodedValue("protobuf", _message_tree(message), type=name, problem=value_problem, reencoding=reencoding)
 
 
 def messages(schema: Schema) -> dict[str, Any]:
@@ -164,23 +164,23 @@ def _pool(schema: Schema) -> tuple[Any, Any]:
     """A pool with the schema's file and those that it imports; and the descriptor of the file."""
     pool = descriptor_pool.DescriptorPool()
     file = file_descriptor(_MAIN, schema.text)
-    _add(pool, file, schema, set())
+    _add_file(pool, file, schema, set())
     return pool, file
 
 
-@cached
+@cached_parser
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
     """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
     pool, file = _pool(schema)
     classes: dict[tuple[int, ...], list[Any]] = {}
-    for paths, name in _declared(file):
+    for paths, name in _declared_messages(file):
         descriptor = pool.FindMessageTypeByName(f"{file.package}.{name}".lstrip("."))
         for path in dict.fromkeys(paths):
             classes.setdefault(path, []).append(message_factory.GetMessageClass(descriptor))
     return classes
 
 
-def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
+def _declared_messages(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
     """The messages of a file: indexes and name.
 
     Serializers disagree on the nested messages that stand for the entries of maps: those that work on descriptors count
@@ -198,7 +198,7 @@ def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
                 message_count += 1
 
 
-def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
+def _add_file(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
     """Add a file, after those that it imports. Imports that are missing are dropped: they may only define options."""
     if len(added) > _MAX_FILES:
         raise SchemaError(f"it imports more than {_MAX_FILES} files")
@@ -209,10 +209,10 @@ def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
             continue
         if (well_known_file := _well_known(name)) is not None:
             added.add(name)
-            _add(pool, well_known_file, schema, added)
+            _add_file(pool, well_known_file, schema, added)
         elif (reference := schema.references.get(name)) is not None:
             added.add(name)
-            _add(pool, file_descriptor(name, reference.text), reference, added)
+            _add_file(pool, file_descriptor(name, reference.text), reference, added)
         else:
             continue
         kept_names.append(name)
@@ -240,7 +240,7 @@ def _well_known(name: str) -> Any:
     return file
 
 
-def _tree(message: Any) -> Any:
+def _message_tree(message: Any) -> Any:
     descriptor = message.DESCRIPTOR
     if descriptor.full_name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
         try:
@@ -253,7 +253,7 @@ def _tree(message: Any) -> Any:
         if field.is_repeated:
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
                 value_field = field.message_type.fields_by_name["value"]
-                members[field.name] = {_key(key): _scalar(value[key], value_field) for key in value}
+                members[field.name] = {_key_text(key): _scalar(value[key], value_field) for key in value}
             else:
                 members[field.name] = [_scalar(element, field) for element in value]
         elif not field.has_presence or message.HasField(field.name):
@@ -263,14 +263,14 @@ def _tree(message: Any) -> Any:
 
 def _scalar(value: Any, field: Any) -> Any:
     if field.message_type is not None:
-        return _tree(value)
+        return _message_tree(value)
     if field.enum_type is not None:
         enum_value = field.enum_type.values_by_number.get(value)
         return value if enum_value is None else enum_value.name
     return value
 
 
-def _key(value: Any) -> str:
+def _key_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from dissectors.values import decode
-from dissectors.values.envelope import Envelope, envelope_of, message_indexes, payload_of
+from dissectors.values.envelope import Envelope, find_envelope, message_indexes, payload_of
 from dissectors.values.value import (
     DEFAULT_LIMITS,
     DecodedValue,
@@ -24,7 +24,7 @@ _ENVELOPE_HEADERS: Final = frozenset(
     form.format(part) for part in _PARTS for form in ("__{}_schema_id", "apicurio.{}.globalId", "apicurio.{}.contentId")
 )
 _FORMAT_WITH_HEADERS: Final = 2
-_LONGEST_NAME: Final = 200  # characters of a field or header in a text
+_MAX_NAME_LENGTH: Final = 200  # characters of a field or header in a text
 
 
 class RecordChange(NamedTuple):
@@ -76,23 +76,23 @@ def record_changes(
     return changes
 
 
-class _Side:
+class _RecordSide:
     """A key or value on one side: its envelope, and its body without envelope and Protobuf's message indexes."""
 
     def __init__(self, part: str, record: WrittenRecord, data: bytes, schemas: Mapping[SchemaKey, Schema]) -> None:
         self.data = data
         self.context = ValueContext(record.topic, part == "key", record.headers, schemas)
-        self.envelope = envelope_of(data, self.context)
+        self.envelope = find_envelope(data, self.context)
         self.schema = None if self.envelope is None else schemas.get(self.envelope.schema)
         self.body = data
         self.indexes: tuple[int, ...] = ()
         if self.envelope is not None:
             try:
-                self._open(self.envelope)
+                self._open_envelope(self.envelope)
             except DecodeError:
                 self.body = data
 
-    def _open(self, envelope: Envelope) -> None:
+    def _open_envelope(self, envelope: Envelope) -> None:
         self.body = payload_of(self.data, envelope, DEFAULT_LIMITS.size)
         if self.schema is not None and self.schema.type == "PROTOBUF":
             self.indexes, end = message_indexes(self.body if envelope.indexes is None else envelope.indexes)
@@ -104,7 +104,7 @@ class _Side:
         """Whether the envelope is one: a prefix may be chance."""
         return self.envelope is not None and (self.envelope.is_marked or self.schema is not None)
 
-    def decoded(self, other: _Side) -> DecodedValue:
+    def decode_like(self, other: _RecordSide) -> DecodedValue:
         """The decoded data, by the schema of the other side if this one has none."""
         if self.schema is not None or other.schema is None:
             return decode(self.data, self.context)
@@ -121,12 +121,12 @@ def _part_change(
         return None
     if not old_data or not new_data:
         return RecordChange(part, "null", f"it was {_size(old_data)}, and is {_size(new_data)}")
-    old, new = _Side(part, produced, old_data, schemas), _Side(part, fetched, new_data, schemas)
+    old, new = _RecordSide(part, produced, old_data, schemas), _RecordSide(part, fetched, new_data, schemas)
     kind, text = _envelope_change(old, new)
     if old.body == new.body and kind:
         return RecordChange(part, kind, f"{text}; its other bytes are the same", 0, keeps_content=True)
     body_kind, body_text = _body_change(old, new, hides_names=produced.masked)
-    start = 0 if kind else len(new_data) - len(new.body) + _common(old.body, new.body)
+    start = 0 if kind else len(new_data) - len(new.body) + _common_prefix_length(old.body, new.body)
     keeps_content = body_kind in ("format", "encoding")
     return RecordChange(part, kind or body_kind, "; ".join(filter(None, (text, body_text))), start, keeps_content)
 
@@ -135,7 +135,7 @@ def _size(data: bytes | None) -> str:
     return "null" if data is None else f"{len(data)} byte{'s' * (len(data) != 1)}"
 
 
-def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
+def _envelope_change(old: _RecordSide, new: _RecordSide) -> tuple[str, str]:
     """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
     old_envelope, new_envelope = old.envelope, new.envelope
     if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
@@ -157,18 +157,18 @@ def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
     return "", ""
 
 
-def _body_change(old: _Side, new: _Side, *, hides_names: bool) -> tuple[str, str]:
-    old_value, new_value = old.decoded(new), new.decoded(old)
+def _body_change(old: _RecordSide, new: _RecordSide, *, hides_names: bool) -> tuple[str, str]:
+    old_value, new_value = old.decode_like(new), new.decode_like(old)
     is_converted = old_value.format != new_value.format
     if _is_partial(old_value) or _is_partial(new_value) or (not is_converted and old_value.format in ("bytes", "text")):
-        return "bytes", f"its bytes differ from byte {_common(old.data, new.data)} on"
+        return "bytes", f"its bytes differ from byte {_common_prefix_length(old.data, new.data)} on"
     conversion = f"{old_value.format} became {new_value.format}" if is_converted else ""
     if (difference := _difference(old_value.data, new_value.data, "")) is not None:
         fields = "its fields differ" if hides_names else difference
         return "fields", f"{conversion}, and {fields}" if conversion else fields
     if is_converted:
         return "format", f"{conversion}, with the same fields"
-    return "encoding", f"its fields are the same, but its bytes differ from byte {_common(old.data, new.data)} on"
+    return "encoding", f"its fields are the same, but its bytes differ from byte {_common_prefix_length(old.data, new.data)} on"
 
 
 def _is_partial(value: DecodedValue) -> bool:
@@ -180,7 +180,7 @@ def _difference(old: Any, new: Any, path: str) -> str | None:
     """The first field that differs; a clause."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
-            field_path = _cut(f"{path}.{name}" if path else name)
+            field_path = _truncate(f"{path}.{name}" if path else name)
             if name not in new:
                 return f"the field {field_path} is missing"
             if name not in old:
@@ -195,8 +195,8 @@ def _difference(old: Any, new: Any, path: str) -> str | None:
     return None if is_equal else f"the field {path} differs" if path else "it differs"
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+def _truncate(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH]}..."
 
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
@@ -212,13 +212,13 @@ def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | Non
     for names, state in ((old - new, "missing"), (new - old, "new")):
         if names:
             others_text = f", and {names.total() - 1} more" if names.total() > 1 else ""
-            return f"the header {_cut(next(iter(names)))} is {state}{others_text}"
+            return f"the header {_truncate(next(iter(names)))} is {state}{others_text}"
     if changed_headers := Counter(old_headers) - Counter(new_headers):
-        return f"the value of the header {_cut(next(iter(changed_headers))[0])} differs"
+        return f"the value of the header {_truncate(next(iter(changed_headers))[0])} differs"
     return "the headers are in another order"
 
 
-def _common(first: bytes, second: bytes) -> int:
+def _common_prefix_length(first: bytes, second: bytes) -> int:
     """The length of the common prefix."""
     low, high = 0, min(len(first), len(second))
     while low < high:  # by halves: byte by byte takes 50 ms for a MiB

@@ -76,7 +76,7 @@ def stored_schema(record: SchemasRecord) -> StoredSchema | None:
     if record.keytype != "SCHEMA" or value is None or record.subject is None or record.version is None:
         return None
     id_, text, type_, guid = value.get("id"), value.get("schema"), value.get("schemaType") or "AVRO", value.get("guid")
-    references = references_of(value.get("references"))
+    references = parse_references(value.get("references"))
     if not _is_count(id_) or not isinstance(text, str) or not isinstance(type_, str) or references is None:
         return None
     return StoredSchema(
@@ -92,7 +92,7 @@ def stored_schema(record: SchemasRecord) -> StoredSchema | None:
     )
 
 
-def references_of(value: Any) -> tuple[SchemaReference, ...] | None:
+def parse_references(value: Any) -> tuple[SchemaReference, ...] | None:
     """The references of a schema, from a record or a request; None if they are not a list of references."""
     if value is None:
         return ()

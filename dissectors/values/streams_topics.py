@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dissectors.records.varint import read_zigzag
-from dissectors.values.internal_topics import LONGEST_NAME
+from dissectors.values.internal_topics import MAX_TOPIC_LENGTH
 from dissectors.values.value import DecodedValue, InnerValue, ProblemKind, ValueContext
 from dissectors.wire.primitives import Irregularity
 
@@ -38,7 +38,7 @@ _EARLIEST: Final = 946_684_800_000
 _LATEST: Final = 4_102_444_800_000
 #: Stores without duplicates, and keys written by serializers, have the sequence number 0; stores of joins count.
 _MAX_SEQUENCE: Final = 1 << 24
-_HASH: Final = 16
+_HASH_SIZE: Final = 16
 _INSTRUCTIONS: Final = (
     "DELETE_KEY_NO_PROPAGATE",
     "DELETE_KEY_AND_PROPAGATE",
@@ -79,7 +79,7 @@ _Reader: TypeAlias = Callable[[bytes], StreamsReading | None]
 def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
     """What a key or value in an internal topic of Kafka Streams may be besides itself. Never raises."""
     topic = context.topic or ""
-    if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > LONGEST_NAME:
+    if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > MAX_TOPIC_LENGTH:
         return []
     is_named, key_readers, value_readers = _readers(topic)
     readings = []
@@ -112,18 +112,18 @@ def streams_record(
     if not (candidates := readings(data, context)):
         return None
     plain_value = None if candidates[0].is_named else read(data, context)
-    if plain_value is not None and _is_clear(plain_value):
+    if plain_value is not None and _is_decoded(plain_value):
         return plain_value
-    decodings = (_decoded(reading, context, read) for reading in candidates)
+    decodings = (_decode_reading(reading, context, read) for reading in candidates)
     return next((record for record in decodings if record is not None), plain_value)
 
 
-def _decoded(
+def _decode_reading(
     reading: StreamsReading, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
     """The value of a reading; None if the bytes hardly mean this."""
     payloads = [
-        InnerValue(name, payload.part, _inner(payload, context, read)) for name, payload in reading.inner.items()
+        InnerValue(name, payload.part, _decode_inner(payload, context, read)) for name, payload in reading.inner.items()
     ]
     if not _is_likely(reading, [payload.value for payload in payloads]):
         return None
@@ -147,7 +147,7 @@ def _decoded(
     )
 
 
-def _inner(inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]) -> DecodedValue:
+def _decode_inner(inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]) -> DecodedValue:
     """A key or value inside; the offset of its problem counts from the first byte of the outer one."""
     if not inner.data:
         return DecodedValue("empty", "")
@@ -158,7 +158,7 @@ def _inner(inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueCon
     return replace(value, problem=replace(problem, offset=problem.offset + inner.start))
 
 
-def _is_clear(value: DecodedValue) -> bool:
+def _is_decoded(value: DecodedValue) -> bool:
     return value.problem is None and value.format not in ("bytes", "empty")
 
 
@@ -169,38 +169,38 @@ def _is_likely(reading: StreamsReading, inner: Iterable[DecodedValue]) -> bool:
     if reading.is_named:
         return True
     if not reading.times:
-        return all(_is_clear(decoded_value) for decoded_value in inner)
-    is_certain = all(_is_clear(decoded_value) and decoded_value.format != "text" for decoded_value in inner)
+        return all(_is_decoded(decoded_value) for decoded_value in inner)
+    is_certain = all(_is_decoded(decoded_value) and decoded_value.format != "text" for decoded_value in inner)
     earliest = 0 if is_certain else _EARLIEST
     return all(earliest <= time < _LATEST for time in reading.times) and all(
         decoded_value.problem is None or decoded_value.problem.kind in _MISSING for decoded_value in inner
     )
 
 
-def _window_store_key(data: bytes) -> StreamsReading | None:
+def _read_window_store_key(data: bytes) -> StreamsReading | None:
     start, sequence = struct.unpack(">qi", data[-12:])
     if not 0 <= sequence < _MAX_SEQUENCE:
         return None
-    return _windowed("windowed-key", data[:-12], (start,), {"window_start": start, "sequence": sequence})
+    return _windowed_reading("windowed-key", data[:-12], (start,), {"window_start": start, "sequence": sequence})
 
 
-def _session_key(data: bytes) -> StreamsReading | None:
+def _read_session_key(data: bytes) -> StreamsReading | None:
     end, start = struct.unpack(">qq", data[-16:])
     if start > end:
         return None
-    return _windowed("session-key", data[:-16], (start, end), {"window_start": start, "window_end": end})
+    return _windowed_reading("session-key", data[:-16], (start, end), {"window_start": start, "window_end": end})
 
 
-def _window_key(data: bytes) -> StreamsReading | None:
+def _read_window_key(data: bytes) -> StreamsReading | None:
     (start,) = struct.unpack(">q", data[-8:])
-    return _windowed("windowed-key", data[:-8], (start,), {"window_start": start})
+    return _windowed_reading("windowed-key", data[:-8], (start,), {"window_start": start})
 
 
-def _windowed(type_: str, key: bytes, times: tuple[int, ...], members: dict[str, Any]) -> StreamsReading | None:
+def _windowed_reading(type_: str, key: bytes, times: tuple[int, ...], members: dict[str, Any]) -> StreamsReading | None:
     return StreamsReading(type_, {"key": None} | members, {"key": _Inner(key, 0, "key")}, times) if key else None
 
 
-def _join_side_key(data: bytes) -> StreamsReading | None:
+def _read_join_side_key(data: bytes) -> StreamsReading | None:
     (timestamp, side), key = struct.unpack(">qB", data[:9]), data[9:]
     if side > 1 or not key:
         return None
@@ -208,7 +208,7 @@ def _join_side_key(data: bytes) -> StreamsReading | None:
     return StreamsReading("join-side-key", members, {"key": _Inner(key, 9, "key")}, (timestamp,))
 
 
-def _combined_key(data: bytes) -> StreamsReading | None:
+def _read_combined_key(data: bytes) -> StreamsReading | None:
     (size,) = struct.unpack(">i", data[:4])
     end = 4 + size
     if not 4 < end < len(data):
@@ -217,9 +217,9 @@ def _combined_key(data: bytes) -> StreamsReading | None:
     return StreamsReading("combined-key", dict.fromkeys(inner), inner)
 
 
-def _subscription(data: bytes) -> StreamsReading | None:
+def _read_subscription(data: bytes) -> StreamsReading | None:
     version, instruction = data[0] & 0x7F, data[1]
-    start, digest = _hash(data, 2)
+    start, digest = _read_hash(data, 2)
     end = len(data) - 4 * version
     if version > 1 or instruction >= len(_INSTRUCTIONS) or start > end:
         return None
@@ -229,21 +229,21 @@ def _subscription(data: bytes) -> StreamsReading | None:
     return StreamsReading("subscription", members, {"primary_key": _Inner(data[start:end], start, "key")})
 
 
-def _subscription_response(data: bytes) -> StreamsReading | None:
+def _read_subscription_response(data: bytes) -> StreamsReading | None:
     version = data[0] & 0x7F
-    start, digest = _hash(data, 1)
+    start, digest = _read_hash(data, 1)
     if version or start > len(data):
         return None
     inner = {"value": _Inner(data[start:], start, "value")} if start < len(data) else {}  # no bytes are null
     return StreamsReading("subscription-response", {"version": version, "hash": digest, "value": None}, inner)
 
 
-def _hash(data: bytes, offset: int) -> tuple[int, str | None]:
+def _read_hash(data: bytes, offset: int) -> tuple[int, str | None]:
     """The hash of a value, if there is one, and the offset after it."""
-    return (offset, None) if data[0] & 0x80 else (offset + _HASH, data[offset : offset + _HASH].hex())
+    return (offset, None) if data[0] & 0x80 else (offset + _HASH_SIZE, data[offset : offset + _HASH_SIZE].hex())
 
 
-def _change(data: bytes) -> StreamsReading | None:
+def _read_change(data: bytes) -> StreamsReading | None:
     """The last byte says which values there are, and from 3 on that the byte before it is ``latest``."""
     flag, end, start = data[-1], len(data) - 1, 0
     members: dict[str, Any] = {"new": None, "old": None}
@@ -265,30 +265,30 @@ def _change(data: bytes) -> StreamsReading | None:
     return StreamsReading("change", members, {("old", "new")[kind]: _Inner(data[:end], 0, "value")})
 
 
-_Row: TypeAlias = tuple[bool, tuple[_Reader, ...], tuple[_Reader, ...]]
-_OTHER_TOPIC: Final[_Row] = (False, (), ())
+_TopicReaders: TypeAlias = tuple[bool, tuple[_Reader, ...], tuple[_Reader, ...]]
+_OTHER_TOPIC: Final[_TopicReaders] = (False, (), ())
 
 
 @functools.lru_cache(256)
-def _readers(topic: str) -> _Row:
+def _readers(topic: str) -> _TopicReaders:
     return next((row for pattern, row in _TOPICS if pattern.fullmatch(topic)), _OTHER_TOPIC)
 
 
 #: Patterns of topics: whether the name alone says what is in it, and the readers of keys and of values. Those that
 #: require more of the bytes come first: a session key ends as a windowed one.
-_TOPICS: Final[tuple[tuple[re.Pattern[str], _Row], ...]] = tuple(
+_TOPICS: Final[tuple[tuple[re.Pattern[str], _TopicReaders], ...]] = tuple(
     (re.compile(f".+-{pattern}"), row)
     for pattern, row in (
-        (r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-\d+-topic", (True, (), (_subscription,))),
-        (r"subscription-registration-topic", (False, (), (_subscription,))),
-        (r"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-\d+-topic", (True, (), (_subscription_response,))),
-        (r"subscription-response-topic", (False, (), (_subscription_response,))),
-        (r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+-changelog", (True, (_combined_key,), (_subscription,))),
-        (r"KSTREAM-OUTERSHARED-\d+-store-changelog", (True, (_join_side_key,), ())),
-        (r"(left|outer)-shared-join-store-changelog", (False, (_join_side_key,), ())),
-        (r"KTABLE-SUPPRESS-STATE-STORE-\d+-changelog", (False, (_session_key, _window_key), ())),
-        (r"changelog", (False, (_session_key, _window_store_key), ())),
-        (r"KTABLE-(AGGREGATE|REDUCE)-STATE-STORE-\d+-repartition", (True, (_session_key, _window_key), (_change,))),
-        (r"repartition", (False, (_session_key, _window_key), (_change,))),
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-\d+-topic", (True, (), (_read_subscription,))),
+        (r"subscription-registration-topic", (False, (), (_read_subscription,))),
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-\d+-topic", (True, (), (_read_subscription_response,))),
+        (r"subscription-response-topic", (False, (), (_read_subscription_response,))),
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+-changelog", (True, (_read_combined_key,), (_read_subscription,))),
+        (r"KSTREAM-OUTERSHARED-\d+-store-changelog", (True, (_read_join_side_key,), ())),
+        (r"(left|outer)-shared-join-store-changelog", (False, (_read_join_side_key,), ())),
+        (r"KTABLE-SUPPRESS-STATE-STORE-\d+-changelog", (False, (_read_session_key, _read_window_key), ())),
+        (r"changelog", (False, (_read_session_key, _read_window_store_key), ())),
+        (r"KTABLE-(AGGREGATE|REDUCE)-STATE-STORE-\d+-repartition", (True, (_read_session_key, _read_window_key), (_read_change,))),
+        (r"repartition", (False, (_read_session_key, _read_window_key), (_read_change,))),
     )
 )

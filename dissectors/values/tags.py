@@ -43,9 +43,9 @@ def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
             seen.add(id(schema_part))
             pending += schema_part.references.values()
             names.update(
-                _in_protobuf(schema_part.text, tags)
+                _tagged_in_protobuf(schema_part.text, tags)
                 if schema_part.type == "PROTOBUF"
-                else _in_json(schema_part.text, tags)
+                else _tagged_in_json(schema_part.text, tags)
             )
     return frozenset(names)
 
@@ -55,7 +55,7 @@ def _matches(value: Any, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(str(tag), pattern) for tag in tags for pattern in patterns)
 
 
-def _in_protobuf(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
+def _tagged_in_protobuf(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
     proto_text = importlib.import_module("dissectors.values.proto_text")  # it needs the extra
     try:
         yield from _tagged_fields(proto_text.parsed_file(text).file_elements, patterns)
@@ -84,32 +84,32 @@ def _texts(value: Any) -> list[str]:
     return [str(value)]
 
 
-def _in_json(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
+def _tagged_in_json(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
     try:
-        yield from _tagged(json.loads(text), None, patterns, 0)
+        yield from _tagged_in_declaration(json.loads(text), None, patterns, 0)
     except (ValueError, RecursionError):
         yield EVERYTHING
 
 
-def _tagged(declaration: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
+def _tagged_in_declaration(declaration: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
     """`name` is that of the property of a JSON Schema that is declared."""
     if depth > _MAX_NESTED:
         yield EVERYTHING
     elif isinstance(declaration, list):
         for element in declaration:
-            yield from _tagged(element, None, patterns, depth + 1)
+            yield from _tagged_in_declaration(element, None, patterns, depth + 1)
     elif isinstance(declaration, dict):
         if _matches(declaration.get("confluent:tags", []), patterns):
-            yield from _names_of(declaration, name)
+            yield from _declared_names(declaration, name)
         for key, member in declaration.items():
             if key == "properties" and isinstance(member, Mapping):
                 for property_name, property_schema in member.items():
-                    yield from _tagged(property_schema, property_name, patterns, depth + 1)
+                    yield from _tagged_in_declaration(property_schema, property_name, patterns, depth + 1)
             else:
-                yield from _tagged(member, None, patterns, depth + 1)
+                yield from _tagged_in_declaration(member, None, patterns, depth + 1)
 
 
-def _names_of(declaration: dict[str, Any], name: str | None) -> Iterator[str]:
+def _declared_names(declaration: dict[str, Any], name: str | None) -> Iterator[str]:
     fields, properties = declaration.get("fields"), declaration.get("properties")
     if name is not None:
         yield name

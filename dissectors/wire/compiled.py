@@ -32,7 +32,7 @@ UNUSUAL: Final = 4
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
-_TRUTH = (False, True)
+_BOOLEANS = (False, True)
 
 
 @cached_on_owner
@@ -68,8 +68,8 @@ class _Compiler:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {
-            "Irregularity": Irregularity, "uvarint": read_uvarint, "uuid": uuid_text, "TRUTH": _TRUTH,
-            "unpack": struct.unpack_from, "tags": _tags,
+            "Irregularity": Irregularity, "uvarint": read_uvarint, "uuid": uuid_text, "TRUTH": _BOOLEANS,
+            "unpack": struct.unpack_from, "tags": _read_tags,
         }  # fmt: skip
         self.count = 0
         self.depth = 1
@@ -78,10 +78,10 @@ class _Compiler:
         self.emit("e = len(b); c = 0; f = [0]")
         if _has_records(layout):
             self.emit("m = memoryview(b)")
-        self.emit(f"r = {self.struct(layout)}")
-        self.judge(layout, "r")
+        self.emit(f"r = {self.emit_struct(layout)}")
+        self.emit_judgement(layout, "r")
         self.emit("return r, p, f[0]")
-        compiled: Decoder = self.function(layout, "b, p")
+        compiled: Decoder = self.build_function(layout, "b, p")
         return compiled
 
     def compile_frame(self, header: Layout, body: Layout) -> FrameDecoder:
@@ -89,16 +89,16 @@ class _Compiler:
         if _has_records(body):
             self.emit("m = memoryview(b)")
         for name, layout in (("h", header), ("r", body)):
-            self.emit(f"{name} = {self.struct(layout)}")
-            self.judge(layout, name)
+            self.emit(f"{name} = {self.emit_struct(layout)}")
+            self.emit_judgement(layout, name)
             if layout is header:
                 self.emit("s = p; c = 0")
         self.emit("if p != e: raise Irregularity")
         self.emit("return h, r, s, f[0]")
-        compiled: FrameDecoder = self.function(body, "b")
+        compiled: FrameDecoder = self.build_function(body, "b")
         return compiled
 
-    def function(self, layout: Layout, parameters: str) -> Any:
+    def build_function(self, layout: Layout, parameters: str) -> Any:
         source = f"def decode({parameters}):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
         return self.constants["decode"]
@@ -106,40 +106,40 @@ class _Compiler:
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
 
-    def name(self, prefix: str = "v") -> str:
+    def new_name(self, prefix: str = "v") -> str:
         self.count += 1
         return f"{prefix}{self.count}"
 
-    def constant(self, prefix: str, value: object) -> str:
-        name = self.name(prefix)
+    def new_constant(self, prefix: str, value: object) -> str:
+        name = self.new_name(prefix)
         self.constants[name] = value
         return name
 
-    def struct(self, layout: Layout) -> str:
+    def emit_struct(self, layout: Layout) -> str:
         """Emit code that reads a struct; return the expression of its dict."""
         items: list[str] = []
         run: list[tuple[str, str, int]] = []  # (variable, struct code, width) not yet read
         for field in layout.fields:
-            value = self.name()
+            value = self.new_name()
             item = value
             if not field.array and field.type in WIDTHS:
                 run.append((value, CODES[field.type], WIDTHS[field.type]))
                 item = {"bool": f"TRUTH[{value}]", "uuid": f"uuid({value})"}.get(field.type, value)
             else:
-                self.variable(field, value, run)
+                self.emit_variable(field, value, run)
                 run = []
-            items.append(f"{field.name!r}: {self.plausible(field, item)}")
-        self.fixed(run)
+            items.append(f"{field.name!r}: {self.checked_expression(field, item)}")
+        self.emit_fixed(run)
         expression = "{" + ", ".join(items) + "}"
         if not layout.flexible:
             return expression
-        count, values = self.name("t"), self.name()
+        count, values = self.new_name("t"), self.new_name()
         self.emit(f"{values} = {expression}")
         self.emit(f"{count} = b[p]; p += 1")
-        self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {values}, f)")
+        self.emit(f"if {count}: p = tags(b, p, {count}, {self.new_constant('L', layout)}, {values}, f)")
         return values
 
-    def judge(self, layout: Layout, values: str) -> None:
+    def emit_judgement(self, layout: Layout, values: str) -> None:
         """Emit code that sets `UNUSUAL` if a value of a struct, or of the first elements of its arrays, is unusual."""
         conditions = []
         for field in layout.fields:
@@ -151,44 +151,44 @@ class _Compiler:
         if conditions:
             self.emit(f"if not ({' and '.join(conditions)}): f[0] |= {UNUSUAL}")
         for field in layout.fields:
-            if field.struct is not None and _is_judged(field.struct):
-                nested = self.name("j")
+            if field.struct is not None and _can_be_unusual(field.struct):
+                nested = self.new_name("j")
                 self.emit(f"{nested} = {values}[{field.name!r}]")
                 self.emit(f"if {nested}:")
                 self.depth += 1
                 if field.array:
                     self.emit(f"{nested} = {nested}[0]")
-                self.judge(field.struct, nested)
+                self.emit_judgement(field.struct, nested)
                 self.depth -= 1
 
-    def plausible(self, field: Field, value: str) -> str:
+    def checked_expression(self, field: Field, value: str) -> str:
         """The expression of a value, wrapped in the plausibility check of its field, if any."""
         check = plausibility_check(field)
         if check is None:
             return value
         if field.type == "int16":  # an error code
-            return f"({value} and {self.constant('P', _checked_code(check))}({value}, f))"
-        return f"({value} and {self.constant('P', _checked(check))}({value}))"
+            return f"({value} and {self.new_constant('P', _error_code_checker(check))}({value}, f))"
+        return f"({value} and {self.new_constant('P', _value_checker(check))}({value}))"
 
-    def fixed(self, run: list[tuple[str, str, int]]) -> None:
+    def emit_fixed(self, run: list[tuple[str, str, int]]) -> None:
         if not run:
             return
-        unpack = self.constant("S", struct.Struct(">" + "".join(code for _, code, _ in run)).unpack_from)
+        unpack = self.new_constant("S", struct.Struct(">" + "".join(code for _, code, _ in run)).unpack_from)
         self.emit(
             f"{', '.join(name for name, _, _ in run)}, = {unpack}(b, p); p += {sum(width for _, _, width in run)}"
         )
 
-    def variable(self, field: Field, value: str, run: list[tuple[str, str, int]]) -> None:
+    def emit_variable(self, field: Field, value: str, run: list[tuple[str, str, int]]) -> None:
         """Emit code that reads `run` and the length of a field in one call, then the value of the field."""
         if field.length is None:
-            self.fixed(run)
+            self.emit_fixed(run)
             assert field.struct is not None
-            self.emit(f"{value} = {self.struct(field.struct)}")
+            self.emit(f"{value} = {self.emit_struct(field.struct)}")
             return
-        size = self.name("n")
-        self.length(field.length, size, run)
+        size = self.new_name("n")
+        self.emit_length(field.length, size, run)
         if field.type == "struct" and not field.array:
-            self.nullable_struct(field, value, size)
+            self.emit_nullable_struct(field, value, size)
             return
         compact = field.length == "uvarint"
         self.emit(f"if {size} > 0:" if compact else f"if {size} >= 0:")
@@ -196,21 +196,21 @@ class _Compiler:
         if compact:
             self.emit(f"{size} -= 1")
         if field.array:
-            self.array(field, value, size)
+            self.emit_array(field, value, size)
         else:
-            self.sized(field.type, value, size)
+            self.emit_sized(field.type, value, size)
         self.depth -= 1
-        self.null(field.nullable, value, size, compact)
+        self.emit_null(field.nullable, value, size, compact)
 
-    def length(self, encoding: str, size: str, run: list[tuple[str, str, int]]) -> None:
+    def emit_length(self, encoding: str, size: str, run: list[tuple[str, str, int]]) -> None:
         if encoding == "uvarint":
-            self.fixed(run)
+            self.emit_fixed(run)
             self.emit(f"{size} = b[p]; p += 1")
             self.emit(f"if {size} > 127: {size}, p = uvarint(b, p, {size})")
         else:
-            self.fixed([*run, (size, *_LENGTH_CODES[encoding])])
+            self.emit_fixed([*run, (size, *_LENGTH_CODES[encoding])])
 
-    def null(self, nullable: bool, value: str, size: str, compact: bool) -> None:
+    def emit_null(self, nullable: bool, value: str, size: str, compact: bool) -> None:
         if nullable and compact:
             self.emit(f"else: {value} = None")
         elif nullable:
@@ -218,24 +218,24 @@ class _Compiler:
         if not (nullable and compact):
             self.emit("else: raise Irregularity")
 
-    def nullable_struct(self, field: Field, value: str, marker: str) -> None:
+    def emit_nullable_struct(self, field: Field, value: str, marker: str) -> None:
         """A nullable struct: its presence marker is 1; null is -1, or 0 in a tagged field."""
         assert field.struct is not None
         self.emit(f"if {marker} == 1:")
         self.depth += 1
-        self.emit(f"{value} = {self.struct(field.struct)}")
+        self.emit(f"{value} = {self.emit_struct(field.struct)}")
         self.depth -= 1
         self.emit(f"elif {marker} == {0 if field.length == 'uvarint' else -1}: {value} = None")
         self.emit("else: raise Irregularity")
 
-    def sized(self, kind: str, value: str, size: str) -> None:
-        end = self.name("q")
+    def emit_sized(self, kind: str, value: str, size: str) -> None:
+        end = self.new_name("q")
         self.emit(f"{end} = p + {size}")
         self.emit(f"if {end} > e: raise Irregularity")
         source = {"string": f"b[p:{end}].decode()", "records": f"m[p:{end}]"}.get(kind, f"b[p:{end}]")
         self.emit(f"{value} = {source}; p = {end}")
 
-    def array(self, field: Field, value: str, size: str) -> None:
+    def emit_array(self, field: Field, value: str, size: str) -> None:
         element = field.struct
         # Check the count against the remaining bytes before allocating the array.
         self.emit(f"if {size} * {max(_min_element_bytes(field), 1)} > e - p: raise Irregularity")
@@ -243,14 +243,14 @@ class _Compiler:
             self.emit(f"c += {size}")
             self.emit(f"if c > {MAX_ELEMENTS}: raise Irregularity")
         if element is None and field.type in WIDTHS:
-            self.primitives(field.type, value, size)
+            self.emit_primitives(field.type, value, size)
         elif element is not None and (codes := _fixed_struct(element)):
-            names = [self.name() for _ in element.fields]
-            width, end = sum(WIDTHS[f.type] for f in element.fields), self.name("q")
-            unpack = self.constant("S", struct.Struct(">" + codes).iter_unpack)
+            names = [self.new_name() for _ in element.fields]
+            width, end = sum(WIDTHS[f.type] for f in element.fields), self.new_name("q")
+            unpack = self.new_constant("S", struct.Struct(">" + codes).iter_unpack)
             wraps = {"bool": "TRUTH[{}]", "uuid": "uuid({})"}
             items = [
-                f"{f.name!r}: {self.plausible(f, wraps.get(f.type, '{}').format(n))}"
+                f"{f.name!r}: {self.checked_expression(f, wraps.get(f.type, '{}').format(n))}"
                 for f, n in zip(element.fields, names, strict=True)
             ]
             self.emit(f"{end} = p + {size} * {width}")
@@ -259,15 +259,15 @@ class _Compiler:
             self.emit(f"{value} = []")
             self.emit(f"for _ in range({size}):")
             self.depth += 1
-            item = self.name()
+            item = self.new_name()
             if element is not None:
-                item = self.struct(element)
+                item = self.emit_struct(element)
             else:
-                self.variable(Field("", field.type, length=field.element_length), item, [])
+                self.emit_variable(Field("", field.type, length=field.element_length), item, [])
             self.emit(f"{value}.append({item})")
             self.depth -= 1
 
-    def primitives(self, kind: str, value: str, size: str) -> None:
+    def emit_primitives(self, kind: str, value: str, size: str) -> None:
         if kind == "uuid":
             expression = f"[uuid(b[i:i + 16]) for i in range(p, p + {size} * 16, 16)]"
         elif kind == "bool":
@@ -277,7 +277,7 @@ class _Compiler:
         self.emit(f"{value} = {expression}; p += {size} * {WIDTHS[kind]}")
 
 
-def _checked(check: PlausibilityCheck) -> Callable[[Any], Any]:
+def _value_checker(check: PlausibilityCheck) -> Callable[[Any], Any]:
     """A function that returns a plausible value and raises for an implausible one."""
 
     def check_value(value: Any) -> Any:
@@ -288,7 +288,7 @@ def _checked(check: PlausibilityCheck) -> Callable[[Any], Any]:
     return check_value
 
 
-def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
+def _error_code_checker(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
     """As `_value_checker`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
 
     def check_code(value: int, flags: list[int]) -> int:
@@ -300,9 +300,9 @@ def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
     return check_code
 
 
-def _is_judged(layout: Layout) -> bool:
+def _can_be_unusual(layout: Layout) -> bool:
     return any(
-        usual_range(f) or has_usual_text(f) or (f.struct is not None and _is_judged(f.struct)) for f in layout.fields
+        usual_range(f) or has_usual_text(f) or (f.struct is not None and _can_be_unusual(f.struct)) for f in layout.fields
     )
 
 
@@ -342,7 +342,7 @@ def _tag_readers(layout: Layout) -> dict[int | None, tuple[str, Decoder]]:
     return {f.tag: (f.name, decoder(Layout(f.name, (f,), flexible=False))) for f in layout.tagged}
 
 
-def _tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
+def _read_tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
     """Read a tag buffer that is not empty into `values`: unknown tags as [tag, bytes] pairs under ``_tags``."""
     flags[0] |= TAGGED
     if count > 127:

@@ -67,7 +67,7 @@ def kind(
             if parameter.default is not Parameter.empty
         }
         render_sentence = sentence.format if isinstance(sentence, str) else sentence
-        detail_types = {detail: types[_argument(detail)] for detail in details}
+        detail_types = {detail: types[_argument_name(detail)] for detail in details}
         KINDS[name] = EditKind(name, detail_types, apply, render_sentence, values, data, default_values)
         return apply
 
@@ -126,7 +126,7 @@ class Edit:
         Raises:
             EditError: The edit does not apply to this layout.
         """
-        arguments = {_argument(name): value for name, value in self.detail}
+        arguments = {_argument_name(name): value for name, value in self.detail}
         edited = KINDS[self.kind].apply(layout, self.field, **arguments)
         return self.then.apply(edited) if self.then else edited
 
@@ -139,7 +139,7 @@ class Edit:
         return json
 
     def __str__(self) -> str:
-        sentence = KINDS[self.kind].sentence(field=self.field, **{_argument(k): v for k, v in self.detail})
+        sentence = KINDS[self.kind].sentence(field=self.field, **{_argument_name(k): v for k, v in self.detail})
         return f"{sentence}, and {self.then}" if self.then else sentence
 
 
@@ -168,5 +168,5 @@ def _parse(json: Mapping[str, Any], depth: int) -> Edit:
     return edit.followed_by(_parse(then, depth - 1)) if then is not None else edit
 
 
-def _argument(name: str) -> str:
+def _argument_name(name: str) -> str:
     return "from_" if name == "from" else name

@@ -31,19 +31,19 @@ def encode_into(out: bytearray, layout: Layout, values: Mapping[str, Any]) -> No
     Raises:
         EncodeError: See `encode`.
     """
-    _struct(layout, values, out, ())
+    _encode_struct(layout, values, out, ())
 
 
-def _struct(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
+def _encode_struct(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
     if not isinstance(values, Mapping):
         raise EncodeError(f"{layout.name} takes a mapping, not {type(values).__name__}", path=path)
     for field in layout.fields:
-        _field(field, values.get(field.name, field.default), out, (*path, field.name))
+        _encode_field(field, values.get(field.name, field.default), out, (*path, field.name))
     if layout.flexible:
-        _tags(layout, values, out, path)
+        _encode_tags(layout, values, out, path)
 
 
-def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
+def _encode_tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple[str, ...]) -> None:
     pairs: list[tuple[int, bytes]] = []
     for pair in values.get("_tags", ()):
         match pair:
@@ -54,7 +54,7 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
     for field in layout.tagged:
         if field.name in values:
             value_bytes = bytearray()
-            _field(field, values[field.name], value_bytes, (*path, field.name))
+            _encode_field(field, values[field.name], value_bytes, (*path, field.name))
             assert field.tag is not None
             pairs.append((field.tag, bytes(value_bytes)))
     fault, (wrong_tag, delta) = layout.tag_fault, layout.wrong_size or (-1, 0)
@@ -68,7 +68,7 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
         out += b"\x00"
 
 
-def _field(field: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
+def _encode_field(field: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
     if field.writes == "null":
         value = None
     elif field.writes == "empty" and value is None:
@@ -76,36 +76,36 @@ def _field(field: Field, value: Any, out: bytearray, path: tuple[str, ...]) -> N
     if field.array:
         if value is not None and not isinstance(value, list | tuple):
             raise EncodeError(f"{value!r} is not an array", path=path)
-        _length(field.length, None if value is None else len(value), out, path)
+        _encode_length(field.length, None if value is None else len(value), out, path)
         for index, element in enumerate(value or ()):
             element_path = (*path, str(index))
             if field.struct is not None:
-                _struct(layout_of_element(field, index), element, out, element_path)
+                _encode_struct(layout_of_element(field, index), element, out, element_path)
             else:
-                _value(field.type, field.element_length, element, out, element_path)
+                _encode_value(field.type, field.element_length, element, out, element_path)
     elif field.struct is not None:
         if field.length is not None:
             null_marker = b"\x00" if field.length == "uvarint" else b"\xff"
             out += null_marker if value is None else b"\x01"
             if value is None:
                 return
-        _struct(field.struct, value, out, path)
+        _encode_struct(field.struct, value, out, path)
     else:
-        _value(field.type, field.length, value, out, path)
+        _encode_value(field.type, field.length, value, out, path)
 
 
-def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
+def _encode_value(kind: str, length: str | None, value: Any, out: bytearray, path: tuple[str, ...]) -> None:
     try:
         if length is None:
             out += uuid_bytes(value) if kind == "uuid" else struct.pack(">" + CODES[kind], value)
             return
         if kind == "records" and isinstance(value, list):
-            _length(length, sum(map(len, value)), out, path)
+            _encode_length(length, sum(map(len, value)), out, path)
             for chunk in value:
                 out += chunk
             return
         raw = value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value
-        _length(length, None if raw is None else len(raw), out, path)
+        _encode_length(length, None if raw is None else len(raw), out, path)
         out += raw or b""
     except EncodeError:
         raise
@@ -113,7 +113,7 @@ def _value(kind: str, length: str | None, value: Any, out: bytearray, path: tupl
         raise EncodeError(f"{value!r} is not {kind}: {error}", path=path) from None
 
 
-def _length(encoding: str | None, size: int | None, out: bytearray, path: tuple[str, ...]) -> None:
+def _encode_length(encoding: str | None, size: int | None, out: bytearray, path: tuple[str, ...]) -> None:
     if encoding == "uvarint":
         out += write_uvarint(0 if size is None else size + 1)
         return

@@ -132,12 +132,12 @@ def snake_case(name: str) -> str:
 
 
 #: The layouts of messages for which Kafka has code, not definitions, by name and version.
-_IN_CODE: dict[str, Mapping[int, Layout]] = {}
+_CODE_DEFINED: dict[str, Mapping[int, Layout]] = {}
 
 
 def define(name: str, layouts: Mapping[int, Layout]) -> None:
     """Add a message that the schemas do not have: its layout at each version."""
-    _IN_CODE[name] = layouts
+    _CODE_DEFINED[name] = layouts
 
 
 def versions(name: str) -> tuple[int, ...]:
@@ -146,7 +146,7 @@ def versions(name: str) -> tuple[int, ...]:
     Raises:
         KeyError: The message is unknown.
     """
-    layouts = _IN_CODE.get(name)
+    layouts = _CODE_DEFINED.get(name)
     return tuple(layouts) if layouts is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
 
 
@@ -157,10 +157,10 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
     Raises:
         KeyError: The message is unknown or does not have that version.
     """
-    if name in _IN_CODE:
-        if version not in _IN_CODE[name]:
+    if name in _CODE_DEFINED:
+        if version not in _CODE_DEFINED[name]:
             raise KeyError(f"{name} has no version {version}")
-        return _IN_CODE[name][version]
+        return _CODE_DEFINED[name][version]
     message = schemas.message(name, component)
     if version not in VersionRange.parse(message["versions"]):
         raise KeyError(f"{name} has no version {version}")
@@ -173,7 +173,7 @@ def resolve(message: Mapping[str, Any], version: int) -> Layout:
     Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
     """
     flexible = version in VersionRange.parse(message["flexible"])
-    return _struct((message["name"],), message["fields"], version, flexible)
+    return _build_struct((message["name"],), message["fields"], version, flexible)
 
 
 #: Interned by path and content: versions of a message share equal fields and structs, and what is cached on them.
@@ -181,29 +181,29 @@ _fields: dict[tuple[Any, ...], Field] = {}
 _layouts: dict[tuple[Any, ...], Layout] = {}
 
 
-def _struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
+def _build_struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], version: int, flexible: bool) -> Layout:
     untagged: list[Field] = []
     tagged: list[Field] = []
     for definition in definitions:
         if version not in VersionRange.parse(definition["versions"]):
             continue
-        field = _field(path, definition, version, flexible)
+        field = _build_field(path, definition, version, flexible)
         (untagged if field.tag is None else tagged).append(field)
     tagged.sort(key=lambda made: made.tag or 0)
     struct = Layout(path[-1], tuple(untagged), flexible, tuple(tagged))
     return _layouts.setdefault((path, flexible, *map(id, untagged), None, *map(id, tagged)), struct)
 
 
-def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
+def _build_field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, flexible: bool) -> Field:
     type_name: str = definition["type"]
     array = type_name.startswith("[]")
     type_name = type_name.removeprefix("[]")
     field_path = (*path, definition["name"], type_name)
-    struct = _struct(field_path, definition["fields"], version, flexible) if "fields" in definition else None
+    struct = _build_struct(field_path, definition["fields"], version, flexible) if "fields" in definition else None
     compact = flexible and definition.get("flexibleVersions") != "none"
     tag = definition["tag"] if version in VersionRange.parse(definition.get("taggedVersions", "none")) else None
     nullable = version in VersionRange.parse(definition.get("nullableVersions", "none"))
-    encoding = _length("struct" if struct else type_name, compact)
+    encoding = _length_encoding("struct" if struct else type_name, compact)
     if array:
         length: str | None = "uvarint" if compact else "int32"
     elif struct:
@@ -219,7 +219,7 @@ def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, f
         element_length=encoding if array else None,
         struct=struct,
         tag=tag,
-        default=_default(definition, array, struct, nullable),
+        default=_default_value(definition, array, struct, nullable),
         entity=definition.get("entityType"),
     )
     return _fields.setdefault(
@@ -228,7 +228,7 @@ def _field(path: tuple[str, ...], definition: Mapping[str, Any], version: int, f
     )
 
 
-def _length(kind: str, compact: bool) -> str | None:
+def _length_encoding(kind: str, compact: bool) -> str | None:
     if kind not in {"string", "bytes", "records"}:
         return None
     if compact:
@@ -236,7 +236,7 @@ def _length(kind: str, compact: bool) -> str | None:
     return "int16" if kind == "string" else "int32"
 
 
-def _default(definition: Mapping[str, Any], array: bool, struct: Layout | None, nullable: bool) -> Any:
+def _default_value(definition: Mapping[str, Any], array: bool, struct: Layout | None, nullable: bool) -> Any:
     if "default" in definition:
         return definition["default"]
     if array:

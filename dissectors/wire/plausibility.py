@@ -37,7 +37,7 @@ def plausibility_check(field: Field) -> PlausibilityCheck | None:
 
 
 #: The usual values of integers, first and last, by name; and of those without a name here, by type.
-_USUAL = {
+_USUAL_RANGES = {
     "throttle_time_ms": (0, 60_000),
     "isolation_level": (0, 1),
     "key_type": (0, 2),
@@ -53,10 +53,10 @@ _USUAL = {
     "acks": (-1, 1),
     "replication_factor": (-1, 100),
 }
-_USUAL_BY_TYPE = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, (1 << 24) - 1), "int64": (-6, (1 << 33) - 1)}
+_USUAL_RANGES_BY_TYPE = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, (1 << 24) - 1), "int64": (-6, (1 << 33) - 1)}
 
 #: Parts of names of integers that may have any value, or any that is not negative.
-_ANY = (
+_UNBOUNDED_NAMES = (
     "session_id",
     "subscription_id",
     "version",
@@ -71,12 +71,12 @@ _NOT_NEGATIVE = ("_ms", "time", "bytes", "quota", "size")
 
 def usual_range(field: Field) -> tuple[int, int] | None:
     """The first and last usual value of an integer; None for other fields, and if every value is usual."""
-    if field.array or field.type not in _USUAL_BY_TYPE or field.name.endswith("error_code"):
+    if field.array or field.type not in _USUAL_RANGES_BY_TYPE or field.name.endswith("error_code"):
         return None
-    if known_range := _USUAL.get(field.name):
+    if known_range := _USUAL_RANGES.get(field.name):
         return known_range
-    low, high = _USUAL_BY_TYPE[field.type]
-    if any(part in field.name for part in _ANY):
+    low, high = _USUAL_RANGES_BY_TYPE[field.type]
+    if any(part in field.name for part in _UNBOUNDED_NAMES):
         return None
     limit = 1 << (8 * WIDTHS[field.type] - 1)
     return low, limit - 1 if any(part in field.name for part in _NOT_NEGATIVE) else high
@@ -84,11 +84,11 @@ def usual_range(field: Field) -> tuple[int, int] | None:
 
 def has_usual_text(field: Field) -> bool:
     """Whether a field is a name, which is printable: a length read as text is not."""
-    return field.type == "string" and not field.array and not field.name.endswith(_ANY_TEXT)
+    return field.type == "string" and not field.array and not field.name.endswith(_FREE_TEXT_ENDINGS)
 
 
 #: The ends of names of strings that may have any characters.
-_ANY_TEXT = ("message", "value", "documentation", "reason", "detail", "client_id")
+_FREE_TEXT_ENDINGS = ("message", "value", "documentation", "reason", "detail", "client_id")
 
 
 def _is_error_code(value: int) -> bool:

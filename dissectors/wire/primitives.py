@@ -74,7 +74,7 @@ def uuid_bytes(text: str) -> bytes:
     return raw
 
 
-def printable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     r"""`text` with lone surrogates as escapes: ``\xff`` for those that represent invalid UTF-8, ``\ud800`` for others.
 
     JSON has the others as escapes, e.g. where a program cut an emoji in two.

@@ -39,11 +39,11 @@ def fields_skipper(fields: Iterable[Field]) -> Skipper:
             width += WIDTHS[field.type]
             continue
         if width:
-            steps.append(_fixed(width))
+            steps.append(_fixed_skipper(width))
             width = 0
         steps.append(skipper(field))
     if width:
-        steps.append(_fixed(width))
+        steps.append(_fixed_skipper(width))
 
     def skip(data: bytes, position: int) -> int:
         for step in steps:
@@ -59,10 +59,10 @@ def fields_skipper(fields: Iterable[Field]) -> Skipper:
 def skipper(field: Field) -> Skipper:
     """Skips one untagged field."""
     if field.array:
-        return _array(field)
+        return _array_skipper(field)
     if field.struct is not None:
-        return struct_skipper(field.struct) if field.length is None else _optional(field)
-    return _fixed(WIDTHS[field.type]) if field.length is None else _sized(field.length)
+        return struct_skipper(field.struct) if field.length is None else _nullable_struct_skipper(field)
+    return _fixed_skipper(WIDTHS[field.type]) if field.length is None else _sized_skipper(field.length)
 
 
 def read_length(encoding: str, data: bytes, position: int) -> tuple[int, int]:
@@ -99,11 +99,11 @@ def skip_tags(data: bytes, position: int) -> int:
     return position
 
 
-def _fixed(width: int) -> Skipper:
+def _fixed_skipper(width: int) -> Skipper:
     return lambda data, position: position + width
 
 
-def _sized(encoding: str) -> Skipper:
+def _sized_skipper(encoding: str) -> Skipper:
     def skip(data: bytes, position: int) -> int:
         length, position = read_length(encoding, data, position)
         return position + length if length > 0 else position
@@ -111,7 +111,7 @@ def _sized(encoding: str) -> Skipper:
     return skip
 
 
-def _optional(field: Field) -> Skipper:
+def _nullable_struct_skipper(field: Field) -> Skipper:
     assert field.struct is not None
     skip_struct = struct_skipper(field.struct)
 
@@ -121,7 +121,7 @@ def _optional(field: Field) -> Skipper:
     return skip
 
 
-def _array(field: Field) -> Skipper:
+def _array_skipper(field: Field) -> Skipper:
     encoding = field.length
     assert encoding is not None
     if field.struct is None and field.element_length is None:
@@ -132,7 +132,7 @@ def _array(field: Field) -> Skipper:
             return position + max(count, 0) * width
 
         return skip_numbers
-    skip_element = struct_skipper(field.struct) if field.struct is not None else _sized(field.element_length or "")
+    skip_element = struct_skipper(field.struct) if field.struct is not None else _sized_skipper(field.element_length or "")
 
     def skip(data: bytes, position: int) -> int:
         count, position = read_length(encoding, data, position)

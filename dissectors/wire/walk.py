@@ -42,7 +42,7 @@ class DecodeWarning:
 
 
 @dataclass(slots=True)
-class Walked:
+class WalkResult:
     """The result of a walk: a tree of spans and the same fields as plain values, both partial if `error` is set.
 
     `end` is one past the last byte read, and `size` the number of nodes. The leaves of the tree and the length
@@ -59,7 +59,7 @@ class Walked:
 
 def walk(
     layout: Layout, frame: bytes, start: int = 0, end: int | None = None, *, most_nodes: int = MAX_NODES
-) -> Walked:
+) -> WalkResult:
     """Read `layout` from `frame`, keeping the span of every field.
 
     Args:
@@ -74,10 +74,10 @@ def walk(
         `dissectors.wire.decode.decode`, except that records are bytes.
     """
     walker = _Walker(frame, start, len(frame) if end is None else end, most_nodes)
-    walked = Walked([], {}, start)
+    walked = WalkResult([], {}, start)
     with collector_disabled():
         try:
-            walker.struct(layout, walked.nodes, walked.values)
+            walker.read_struct(layout, walked.nodes, walked.values)
         except DecodeError as error:
             walked.error = error.with_traceback(None)  # the traceback would keep all callers' local variables alive
     walked.end = walker.pos
@@ -86,7 +86,7 @@ def walk(
     return walked
 
 
-def _bytes(count: int) -> str:
+def _byte_count_text(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
@@ -121,12 +121,12 @@ class _Walker:
         self.path: list[str] = []
         self.decode_warnings: list[DecodeWarning] = []
 
-    def fail(self, message: str, offset: int, kind: str = "") -> DecodeError:
+    def error(self, message: str, offset: int, kind: str = "") -> DecodeError:
         return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
 
-    def misfit(self, message: str, offset: int, size: int) -> DecodeError:
+    def length_error(self, message: str, offset: int, size: int) -> DecodeError:
         """An error about a length that does not fit into the remaining bytes, or not even into the frame."""
-        return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
+        return self.error(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def warn(self, kind: str, message: str, start: int) -> None:
         if len(self.decode_warnings) < MAX_WARNINGS:
@@ -136,26 +136,26 @@ class _Walker:
         """Take `count` nodes from those that this walk may make."""
         self.nodes_left -= count
         if self.nodes_left < 0:
-            raise self.too_many(f"more than {self.most_nodes} fields")
+            raise self.too_many_error(f"more than {self.most_nodes} fields")
 
-    def too_many(self, message: str) -> TooManyElements:
+    def too_many_error(self, message: str) -> TooManyElements:
         return TooManyElements(message, offset=self.pos, path=tuple(self.path))
 
     def take(self, width: int, description: str) -> bytes:
         remaining = self.end - self.pos
         if width > remaining:
-            raise self.fail(f"{description} needs {_bytes(width)}, {max(remaining, 0)} left", self.pos)
+            raise self.error(f"{description} needs {_byte_count_text(width)}, {max(remaining, 0)} left", self.pos)
         self.pos += width
         return self.data[self.pos - width : self.pos]
 
-    def struct(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
+    def read_struct(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
         data, end = self.data, self.end
         steps = _steps(layout)
         self.make_nodes(len(steps))
         for field, check, width, unpack in steps:
             start = self.pos
             if unpack is None or start + width > end:
-                self.field(field, nodes, values)
+                self.read_field(field, nodes, values)
                 continue
             (value,) = unpack(data, start)
             values[field.name] = value
@@ -166,22 +166,22 @@ class _Walker:
                 self.warn_implausible(field, value, start)
                 self.path.pop()
         if layout.flexible:
-            self.tags(layout, nodes, values)
+            self.read_tags(layout, nodes, values)
 
     def warn_implausible(self, field: Field, value: Any, start: int) -> None:
         self.warn("implausible", f"{field.name} can hardly be {value!r}", start)
 
-    def field(self, field: Field, nodes: list[Node], values: dict[str, Any]) -> None:
+    def read_field(self, field: Field, nodes: list[Node], values: dict[str, Any]) -> None:
         self.path.append(field.name)
         node = Node(field.name, self.pos, self.pos)
         nodes.append(node)
         try:
             if field.array:
-                self.array(field, node, values)
+                self.read_array(field, node, values)
             elif field.struct is not None:
-                self.struct_field(field, node, values)
+                self.read_struct_field(field, node, values)
             else:
-                node.value = values[field.name] = self.value(field.type, field.length, field.nullable)
+                node.value = values[field.name] = self.read_value(field.type, field.length, field.nullable)
                 check = _step(field).check
                 if node.value and check is not None and not check(node.value):
                     self.warn_implausible(field, node.value, node.start)
@@ -194,10 +194,10 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def struct_field(self, field: Field, node: Node, values: dict[str, Any]) -> None:
+    def read_struct_field(self, field: Field, node: Node, values: dict[str, Any]) -> None:
         assert field.struct is not None
         if field.length is not None:
-            marker, null = self.presence_marker(field.length)
+            marker, null = self.read_presence_marker(field.length)
             if marker not in (1, null):
                 self.warn("length", f"presence marker is {marker}, not 1", node.start)
             if marker <= null:
@@ -205,11 +205,11 @@ class _Walker:
                 return
         struct_values: dict[str, Any] = {}
         values[field.name] = struct_values
-        self.struct(field.struct, node.children, struct_values)
+        self.read_struct(field.struct, node.children, struct_values)
 
-    def array(self, field: Field, node: Node, values: dict[str, Any]) -> None:
+    def read_array(self, field: Field, node: Node, values: dict[str, Any]) -> None:
         assert field.length is not None
-        count = self.length(field.length, "array")
+        count = self.read_length(field.length, "array")
         if count is None:
             if not field.nullable:
                 self.warn("null", "null where the protocol allows none", node.start)
@@ -217,11 +217,11 @@ class _Walker:
             return
         if count > self.end - self.pos:  # an element takes at least one byte
             remaining, self.pos = self.end - self.pos, node.start
-            raise self.misfit(f"array of {count} elements cannot fit in {_bytes(remaining)}", node.start, count)
+            raise self.length_error(f"array of {count} elements cannot fit in {_byte_count_text(remaining)}", node.start, count)
         self.elements_left -= count
         if self.elements_left < 0:
             self.pos = node.start
-            raise self.too_many(f"more than {MAX_ELEMENTS} elements")
+            raise self.too_many_error(f"more than {MAX_ELEMENTS} elements")
         self.make_nodes(count)
         elements: list[Any] = []
         values[field.name] = elements
@@ -235,9 +235,9 @@ class _Walker:
                 if field.struct is not None:
                     element_values: dict[str, Any] = {}
                     elements.append(element_values)
-                    self.struct(layout_of_element(field, index), child.children, element_values)
+                    self.read_struct(layout_of_element(field, index), child.children, element_values)
                 else:
-                    child.value = self.value(field.type, field.element_length, nullable=False)
+                    child.value = self.read_value(field.type, field.element_length, nullable=False)
                     elements.append(child.value)
             except DecodeError:
                 if self.pos == child.start and not child.children:
@@ -249,18 +249,18 @@ class _Walker:
                 child.end = self.pos
             self.path.pop()
 
-    def value(self, kind: str, length: str | None, nullable: bool) -> Any:
+    def read_value(self, kind: str, length: str | None, nullable: bool) -> Any:
         start = self.pos
         if length is None:
-            return self.fixed(kind, start)
-        size = self.length(length, kind)
+            return self.read_fixed(kind, start)
+        size = self.read_length(length, kind)
         if size is None:
             if not nullable:
                 self.warn("null", "null where the protocol allows none", start)
             return None
         if size > self.end - self.pos:
             remaining, self.pos = self.end - self.pos, start
-            raise self.misfit(f"length {size} does not fit: {_bytes(remaining)} left", start, size)
+            raise self.length_error(f"length {size} does not fit: {_byte_count_text(remaining)} left", start, size)
         raw = self.take(size, kind)
         if kind != "string":
             return raw
@@ -270,7 +270,7 @@ class _Walker:
             self.warn("utf8", "string is not UTF-8", start)
             return raw.decode("utf-8", TEXT_ERRORS)
 
-    def fixed(self, kind: str, start: int) -> Any:
+    def read_fixed(self, kind: str, start: int) -> Any:
         raw = self.take(WIDTHS[kind], kind)
         if kind == "uuid":
             return uuid_text(raw)
@@ -280,34 +280,34 @@ class _Walker:
             return raw[0] != 0
         return _UNPACK[kind](raw)[0]
 
-    def presence_marker(self, encoding: str) -> tuple[int, int]:
+    def read_presence_marker(self, encoding: str) -> tuple[int, int]:
         """Read the presence marker of a nullable struct; return it with the marker that means null."""
         if encoding == "uvarint":
-            return self.uvarint("presence marker"), 0
+            return self.read_uvarint("presence marker"), 0
         return int.from_bytes(self.take(1, "presence marker"), "big", signed=True), -1
 
-    def length(self, encoding: str, description: str) -> int | None:
+    def read_length(self, encoding: str, description: str) -> int | None:
         """Read a count or size; None is null. A length below -1 is invalid and stops the walk at its first byte."""
         start = self.pos
         if encoding == "uvarint":
-            compact = self.uvarint(f"length of {description}")
+            compact = self.read_uvarint(f"length of {description}")
             return compact - 1 if compact else None
         if encoding == "uvarint-1":
-            return self.uvarint(f"length of {description}")
+            return self.read_uvarint(f"length of {description}")
         if encoding == "uvarint+1":
-            compact = self.uvarint(f"length of {description}")
+            compact = self.read_uvarint(f"length of {description}")
             if compact == 1:
                 self.pos = start
-                raise self.fail(f"length of {description} is -1 if it is off by one", start)
+                raise self.error(f"length of {description} is -1 if it is off by one", start)
             return compact - 2 if compact else None
         width = {"int16": 2, "int32": 4}[encoding]
         size = int.from_bytes(self.take(width, f"length of {description}"), "big", signed=True)
         if size < -1:
             self.pos = start
-            raise self.misfit(f"length of {description} is {size}", start, size)
+            raise self.length_error(f"length of {description} is {size}", start, size)
         return None if size == -1 else size
 
-    def uvarint(self, description: str) -> int:
+    def read_uvarint(self, description: str) -> int:
         start = self.pos
         value = shift = 0
         while True:
@@ -318,31 +318,31 @@ class _Walker:
                 break
             if shift > 28:
                 self.pos = start
-                raise self.fail(f"{description} is a varint of more than 5 bytes", start, "varint")
+                raise self.error(f"{description} is a varint of more than 5 bytes", start, "varint")
         if value >> 32:
             self.pos = start
-            raise self.fail(f"{description} is a varint of more than 32 bits", start, "varint")
+            raise self.error(f"{description} is a varint of more than 32 bits", start, "varint")
         if byte == 0 and shift > 7:
             self.warn("varint", f"{description} takes {shift // 7} bytes where fewer suffice", start)
         return value
 
-    def tags(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
+    def read_tags(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
         """Read the tag buffer: a count, then the tag, size and value of each field (KIP-482)."""
         self.path.append("_tags")
         node = Node("_tags", self.pos, self.pos)
         nodes.append(node)
         try:
-            count = self.uvarint("count of tagged fields")
+            count = self.read_uvarint("count of tagged fields")
             if count * 2 > self.end - self.pos:  # a tagged field takes at least two bytes
                 remaining, self.pos = self.end - self.pos, node.start
-                raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(remaining)}", node.start, count)
+                raise self.length_error(f"{count} tagged fields cannot fit in {_byte_count_text(remaining)}", node.start, count)
             self.make_nodes(count)
             fields = {field.tag: field for field in layout.tagged}
             last_tag = -1
             for _ in range(count):
-                last_tag = self.tag(fields, last_tag, node, values, layout.wrong_size)
+                last_tag = self.read_tag(fields, last_tag, node, values, layout.wrong_size)
             if layout.tag_fault == "twice":
-                self.uvarint("count of tagged fields")
+                self.read_uvarint("count of tagged fields")
         except DecodeError:
             if self.pos == node.start:
                 nodes.pop()
@@ -351,7 +351,7 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def tag(
+    def read_tag(
         self,
         fields: dict[int | None, Field],
         last_tag: int,
@@ -361,16 +361,16 @@ class _Walker:
     ) -> int:
         """Read one tagged field and return its tag. If the layout says that its size is wrong, the size is ignored."""
         start = self.pos
-        tag = self.uvarint("tag")
+        tag = self.read_uvarint("tag")
         if tag <= last_tag:
             self.warn("tag_order", f"tag {tag} follows tag {last_tag}", start)
-        size = self.uvarint(f"size of tag {tag}")
+        size = self.read_uvarint(f"size of tag {tag}")
         field = fields.get(tag)
         has_right_size = field is None or wrong_size is None or wrong_size[0] != tag
         end = self.pos + size if has_right_size else self.end
         if end > self.end:
             remaining, self.pos = self.end - self.pos, start
-            raise self.misfit(f"tag {tag} of {_bytes(size)} does not fit: {_bytes(remaining)} left", start, size)
+            raise self.length_error(f"tag {tag} of {_byte_count_text(size)} does not fit: {_byte_count_text(remaining)} left", start, size)
         self.path.append(field.name if field else f"tag {tag}")
         node = Node(self.path[-1], start, start)
         parent.children.append(node)
@@ -383,12 +383,12 @@ class _Walker:
             value_walker.decode_warnings = self.decode_warnings
             value_walker.elements_left, value_walker.nodes_left = self.elements_left, self.nodes_left
             try:
-                value_walker.field(field, node.children, values)
+                value_walker.read_field(field, node.children, values)
             finally:
                 self.pos = node.end = value_walker.pos
                 self.elements_left, self.nodes_left = value_walker.elements_left, value_walker.nodes_left
             if value_walker.pos != end and has_right_size:
-                self.warn("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + value_walker.pos}", start)
+                self.warn("tag_size", f"tag {tag} says {_byte_count_text(size)}, its value has {size - end + value_walker.pos}", start)
                 self.pos = end
         node.end = self.pos
         self.path.pop()

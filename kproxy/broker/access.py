@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acls, codes
 
@@ -30,7 +30,7 @@ _OPERATIONS: Final = {
 }
 
 
-def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
+def is_allowed(request: Request, operation: str, kind: str, name: str) -> bool:
     """Whether the connection's principal may perform an operation; always true without ACLs.
 
     Args:
@@ -44,7 +44,7 @@ def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
     return acls.allow(request.session.principal, _host(request), operation, kind, name)
 
 
-def allowed_some(request: Request, operation: str, kind: str) -> bool:
+def is_allowed_on_any(request: Request, operation: str, kind: str) -> bool:
     """Whether the principal may perform the operation on at least one resource of that type."""
     acls = request.cluster.part(Acls)
     return acls.allow_some(request.session.principal, _host(request), operation, kind)
@@ -52,14 +52,14 @@ def allowed_some(request: Request, operation: str, kind: str) -> bool:
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
     """Raise `ApiError` with the error of that type (TOPIC_AUTHORIZATION_FAILED, ...) unless `allowed` is true."""
-    if not allowed(request, operation, kind, name):
-        raise Refused(Error[f"{kind}_AUTHORIZATION_FAILED"])
+    if not is_allowed(request, operation, kind, name):
+        raise ApiError(Error[f"{kind}_AUTHORIZATION_FAILED"])
 
 
-def operations(request: Request, kind: str, name: str) -> int:
+def authorized_operations(request: Request, kind: str, name: str) -> int:
     """Return the operations that the principal may perform, as a bit field of operation codes (KIP-430)."""
     bits = codes("acl_operation")
-    return sum(1 << bits[operation] for operation in _OPERATIONS[kind] if allowed(request, operation, kind, name))
+    return sum(1 << bits[operation] for operation in _OPERATIONS[kind] if is_allowed(request, operation, kind, name))
 
 
 def _host(request: Request) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.clock import Timer
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.topics import Topic, Topics
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class AutoCreation:
         """
         topics, configs = self._cluster.part(Topics), self._cluster.part(Configs)
         partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
-        return topics.create(name, topics.spread(partitions, topics.default_replication), internal=name in _INTERNAL)
+        return topics.create(name, topics.choose_replicas(partitions, topics.default_replication), internal=name in _INTERNAL)
 
-    def soon(self, names: Collection[str]) -> None:
+    def create_later(self, names: Collection[str]) -> None:
         """Create the missing topics of one request after the delay, unless that is already scheduled.
 
         Like Kafka, which sends one CreateTopics request to its controller, it creates none of them if they are too
@@ -61,7 +61,7 @@ class AutoCreation:
         partitions = int(self._cluster.part(Configs).broker("num.partitions"))
         try:
             self._cluster.part(Topics).check_request((len(names) + len(self._due)) * partitions)
-        except Refused:
+        except ApiError:
             return
         for name in names:
             if delay_ms <= 0:
@@ -69,7 +69,7 @@ class AutoCreation:
             else:
                 self._due.setdefault(name, clock.now() + math.ceil(delay_ms))
         if self._due and self._timer is None:
-            self._timer = clock.later(delay_ms, self._create_due)
+            self._timer = clock.schedule(delay_ms, self._create_due)
 
     def close(self) -> None:
         """Cancel scheduled creations."""
@@ -87,8 +87,8 @@ class AutoCreation:
             if time.perf_counter() - began > _STEP_S:
                 break
         next_due = next(iter(self._due.values()), None)
-        self._timer = None if next_due is None else clock.later(next_due - clock.now(), self._create_due)
+        self._timer = None if next_due is None else clock.schedule(next_due - clock.now(), self._create_due)
 
     def _try(self, name: str) -> None:
-        with suppress(Refused):  # created meanwhile, or not storable; Kafka logs that
+        with suppress(ApiError):  # created meanwhile, or not storable; Kafka logs that
             self.now(name)

@@ -17,18 +17,18 @@ from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.configs.checks import check_static
 from kproxy.broker.connection import ClientConnection
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.quirks.engine import Quirks
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from kproxy.broker.request import ClientSession, ConnectingClient
 from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
 from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.storage_health import StorageHealth
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
-from kproxy.broker.versions import of_release
+from kproxy.broker.versions import apis_of_release
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -171,7 +171,7 @@ class Broker:
         for (_, node), server in self._servers.items():
             if node == number:
                 server.stop()
-        self.cluster.part(Topics).nodes_changed()
+        self.cluster.part(Topics).update_leaders()
 
     async def start_node(self, number: int) -> None:
         """Start a stopped broker again, at the same address."""
@@ -182,7 +182,7 @@ class Broker:
                 port = self._bound.get((listener, node))
                 await server.start(None if port is None else self._listen(port))
         self.cluster.nodes[number].up = True
-        self.cluster.part(Topics).nodes_changed()
+        self.cluster.part(Topics).update_leaders()
 
     async def connect(
         self, listener: str, node: int, client_host: str, certificate: Mapping[str, Any] | None = None
@@ -219,7 +219,7 @@ class Broker:
             ApiError: The topic exists, or its name is invalid.
         """
         topics = self.cluster.part(Topics)
-        topics.create(name, topics.spread(partitions, topics.default_replication))
+        topics.create(name, topics.choose_replicas(partitions, topics.default_replication))
 
     def has_partition(self, topic: str, partition: int) -> bool:
         """Whether the partition exists."""
@@ -237,7 +237,7 @@ class Broker:
             raise KeyError(f"unknown partition {topic}-{partition}" if state is None else f"unknown broker {node}")
         if node not in state.replicas:
             topics.replace(state, [*state.replicas, node])
-        topics.lead(state, node)
+        topics.set_leader(state, node)
 
     async def _start(self) -> None:
         journal, storage = None, StorageHealth(self.options.data, self._report)
@@ -246,7 +246,7 @@ class Broker:
             storage.retry_with(journal.catch_up)
             self._stack.callback(journal.close)
         self._stack.callback(storage.close)
-        apis = of_release(served(), self.options.release)
+        apis = apis_of_release(served_apis(), self.options.release)
         cluster = self.cluster = Cluster(self.options, apis, journal=journal, storage=storage)
         self._stack.callback(cluster.part(Logs).close)
         cluster.part(Quirks)  # report invalid quirks before anything starts
@@ -267,7 +267,7 @@ class Broker:
         self._stack.callback(self._stop)
         try:
             cluster.part(Topics)  # load stored state before clients connect
-        except Refused as api_error:
+        except ApiError as api_error:
             raise DataDirectoryError(str(api_error)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)

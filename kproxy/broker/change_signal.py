@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 
-class Changed:
+class ChangeSignal:
     """Notifies waiters that an object (a log, a group) has changed; they check whether the change concerns them."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Changed:
                 waiter.set_result(None)
 
 
-async def any_of(changes: Iterable[Changed], timeout_ms: float) -> bool:
+async def wait_for_any(changes: Iterable[ChangeSignal], timeout_ms: float) -> bool:
     """Wait until one of these changes, at most `timeout_ms`; return whether one did."""
     future = asyncio.get_running_loop().create_future()
     signals = list(changes)

@@ -22,6 +22,6 @@ class Clock:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
-    def later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def schedule(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call `callback` in `delay_ms` milliseconds unless the handle is cancelled."""
         return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)

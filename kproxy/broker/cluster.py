@@ -61,7 +61,7 @@ class Cluster:
         self.storage = storage or StorageHealth()
         self.nodes: dict[int, BrokerNode] = {}
         self._parts: dict[type[Any], Any] = {}
-        self.id = self._made_once("cluster", new_uuid)
+        self.id = self._load_or_create("cluster", new_uuid)
 
     @property
     def controller(self) -> BrokerNode:
@@ -75,7 +75,7 @@ class Cluster:
             part = self._parts[kind] = kind(self)  # type: ignore[index]
         return part  # type: ignore[no-any-return]
 
-    def _made_once(self, name: str, make: Callable[[], str]) -> str:
+    def _load_or_create(self, name: str, make: Callable[[], str]) -> str:
         stored = dict(self.journal.entries("cluster")).get(name)
         if stored is None:
             stored = {"value": make()}

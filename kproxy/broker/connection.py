@@ -12,12 +12,12 @@ from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.limits import MAX_FRAME_BYTES
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.frames import Head, Unreadable, has_many_elements, read_body, read_head, response_frame
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.frames import RequestHead, UnreadableFrame, has_many_elements, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
-from kproxy.broker.storage_errors import unstored, writes
+from kproxy.broker.storage_errors import with_storage_error, may_write
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
 #: Decoding a frame of so many bytes, or encoding so many elements, takes 10 ms or more.
 _LARGE_FRAME: Final = 64 * 1024
-_MANY: Final = 5000
+_MANY_ELEMENTS: Final = 5000
 _READ_AHEAD: Final = 1 << 20  # bytes of frames queued behind the current one; then reading pauses
 _LINGER_S: Final = 1.0  # for the last response after the client has half-closed
 
@@ -146,8 +146,8 @@ class ClientConnection(asyncio.Protocol):
             handler = self._handler(head)
             if handler is None:
                 return
-            body = await _apart(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
-        except Unreadable as frame_error:
+            body = await _run_maybe_in_thread(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
+        except UnreadableFrame as frame_error:
             self.close(str(frame_error))
             return
         quirks = self._server.cluster.part(Quirks).of(head, body)
@@ -158,7 +158,7 @@ class ClientConnection(asyncio.Protocol):
                 if quirks:
                     await self._misbehave(quirks, head, body, response)
                 elif response is not None:
-                    frame_bytes = await _apart(has_many_elements(response, _MANY), response_frame, head, response)
+                    frame_bytes = await _run_maybe_in_thread(has_many_elements(response, _MANY_ELEMENTS), response_frame, head, response)
                     # A memoryview, so that asyncio copies the unsent rest only once.
                     self.transport.write(memoryview(frame_bytes))
             except EncodeError as error:
@@ -173,13 +173,13 @@ class ClientConnection(asyncio.Protocol):
         """Process a SASL message without a header; a failed login gets no response."""
         try:
             response = login.step(message)
-        except Refused as api_error:
+        except ApiError as api_error:
             self.close(str(api_error))
         else:
             self.transport.write(len(response).to_bytes(4, "big") + response)
 
     async def _misbehave(
-        self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], correct_body: Mapping[str, Any] | None
+        self, quirks: Sequence[Quirk], head: RequestHead, body: Mapping[str, Any], correct_body: Mapping[str, Any] | None
     ) -> None:
         """Apply a quirk to the response; where the quirk sends none, close the connection."""
         response = apply_quirks(quirks, head, body, correct_body or {})
@@ -189,7 +189,7 @@ class ClientConnection(asyncio.Protocol):
         if response.close:
             self.close()
 
-    def _with_client_id(self, head: Head) -> Head:
+    def _with_client_id(self, head: RequestHead) -> RequestHead:
         """The head with the client id of the connection if its own is null (KIP-1313)."""
         if head.client_id is None:
             return head._replace(client_id=self._client_id)
@@ -197,7 +197,7 @@ class ClientConnection(asyncio.Protocol):
             self._client_id = head.client_id
         return head
 
-    async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
+    async def _call_handler(self, handler: Callable[[Request], Any], head: RequestHead, body: Mapping[str, Any]) -> Any:
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
         journal = server.cluster.journal
@@ -206,11 +206,11 @@ class ClientConnection(asyncio.Protocol):
             response = handler(request)
             if inspect.isawaitable(response):
                 response = await self._awaited(response)
-            if journal.changes != changes_before and writes(request):
+            if journal.changes != changes_before and may_write(request):
                 try:
                     await journal.synced()
-                except Refused:
-                    return unstored(request, response)
+                except ApiError:
+                    return with_storage_error(request, response)
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
             self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
@@ -230,7 +230,7 @@ class ClientConnection(asyncio.Protocol):
         finally:
             self._patience = None
 
-    def _handler(self, head: Head) -> Callable[[Request], Any] | None:
+    def _handler(self, head: RequestHead) -> Callable[[Request], Any] | None:
         """Return the handler of a request, or None if the request has been dealt with here.
 
         Raises:
@@ -239,9 +239,9 @@ class ClientConnection(asyncio.Protocol):
         served = self._server.cluster.served.get(head.api_key)
         if served is not None and served.lowest <= head.version <= served.highest:
             if not self.session.authenticated and not served.unauthenticated:
-                raise Unreadable(f"{_name(head)} before the login that this listener requires")
+                raise UnreadableFrame(f"{_name(head)} before the login that this listener requires")
             if (login := self.session.login) is not None and login.expired and head.api_key != _SASL_HANDSHAKE:
-                raise Unreadable(f"{_name(head)} after the session expired")
+                raise UnreadableFrame(f"{_name(head)} after the session expired")
             return served.handler
         if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
             versions = (
@@ -252,10 +252,10 @@ class ClientConnection(asyncio.Protocol):
             body = {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": versions}
             self.transport.write(response_frame(head, body, version=0))
             return None
-        raise Unreadable(f"{_name(head)} is not served")
+        raise UnreadableFrame(f"{_name(head)} is not served")
 
 
-async def _apart(is_large: bool, function: Callable[..., T], *args: Any) -> T:
+async def _run_maybe_in_thread(is_large: bool, function: Callable[..., T], *args: Any) -> T:
     """Call a function without side effects; if it takes long, in a thread, so that other connections are served."""
     return await asyncio.to_thread(function, *args) if is_large else function(*args)
 
@@ -264,6 +264,6 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 
 
-def _name(head: Head) -> str:
+def _name(head: RequestHead) -> str:
     api = schemas.api(head.api_key)
     return f"{api.name if api else head.api_key} v{head.version}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissectors.schemas.codes import Error as Error  # re-exported
 
 
-class Refused(Exception):
+class ApiError(Exception):
     """Rejects a request, or a part of it, with an error code and an optional message."""
 
     def __init__(self, error: Error, message: str | None = None) -> None:

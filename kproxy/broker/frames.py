@@ -15,7 +15,7 @@ from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, layou
 _MAX_ELEMENTS: Final = 200_000
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """The header of a request."""
 
     api_key: int
@@ -24,32 +24,32 @@ class Head(NamedTuple):
     client_id: str | None
 
 
-class Unreadable(Exception):
+class UnreadableFrame(Exception):
     """Raised for a frame that is not a request, or has an unknown API or version; the message is a sentence."""
 
 
-def read_head(frame: bytes) -> tuple[Head, int]:
+def read_head(frame: bytes) -> tuple[RequestHead, int]:
     """Parse the header of a frame without its length prefix; return it and the offset of the body.
 
     Raises:
         UnreadableFrame: The header is invalid.
     """
     if len(frame) < 8:
-        raise Unreadable(f"{len(frame)} bytes are too short for a request header")
+        raise UnreadableFrame(f"{len(frame)} bytes are too short for a request header")
     key, version = (int.from_bytes(frame[offset : offset + 2], "big", signed=True) for offset in (0, 2))
     api = schemas.api(key)
     if api is None:
-        raise Unreadable(f"unknown API key {key}")
+        raise UnreadableFrame(f"unknown API key {key}")
     # An unknown version has the header of the newest one: the fields needed are at the same place.
     header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
     decoded = decode(header, frame)
     if decoded.error is not None:
-        raise Unreadable(f"{api.name} v{version}: {decoded.error}")
+        raise UnreadableFrame(f"{api.name} v{version}: {decoded.error}")
     values = decoded.values
-    return Head(key, version, values["correlation_id"], values.get("client_id")), decoded.end
+    return RequestHead(key, version, values["correlation_id"], values.get("client_id")), decoded.end
 
 
-def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
+def read_body(head: RequestHead, frame: bytes, start: int) -> Mapping[str, Any]:
     """Parse the body of a request.
 
     Raises:
@@ -59,23 +59,23 @@ def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
     assert name is not None
     decoded = decode(layout(name, head.version), frame, start)
     if decoded.error is not None:
-        raise Unreadable(f"{name} v{head.version}: {decoded.error}")
+        raise UnreadableFrame(f"{name} v{head.version}: {decoded.error}")
     # Bytes after the last field are ignored, as in Kafka: librdkafka's first Metadata v13 has three.
-    if len(frame) > _MAX_ELEMENTS and _elements(decoded.values) > _MAX_ELEMENTS:
-        raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MAX_ELEMENTS} elements")
+    if len(frame) > _MAX_ELEMENTS and _count_elements(decoded.values) > _MAX_ELEMENTS:
+        raise UnreadableFrame(f"{name} v{head.version}: its arrays have more than {_MAX_ELEMENTS} elements")
     for warning in decoded.decode_warnings:
         if warning.kind == "null":  # as in Kafka, so that handlers need not check
-            raise Unreadable(f"{name} v{head.version}: {'.'.join(warning.path)}: {warning.message}")
+            raise UnreadableFrame(f"{name} v{head.version}: {'.'.join(warning.path)}: {warning.message}")
     return decoded.values
 
 
-def _elements(value: Any) -> int:
+def _count_elements(value: Any) -> int:
     """Count the elements of all arrays in a value."""
     if isinstance(value, Mapping):
-        return sum(map(_elements, value.values()))
+        return sum(map(_count_elements, value.values()))
     if not isinstance(value, list):
         return 0
-    return len(value) + (sum(map(_elements, value)) if value and isinstance(value[0], Mapping) else 0)
+    return len(value) + (sum(map(_count_elements, value)) if value and isinstance(value[0], Mapping) else 0)
 
 
 def has_many_elements(value: Any, limit: int) -> bool:
@@ -93,7 +93,7 @@ def has_many_elements(value: Any, limit: int) -> bool:
     return False
 
 
-def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:
+def response_frame(head: RequestHead, body: Mapping[str, Any], version: int | None = None) -> bytearray:
     """Return a response with its length prefix; `version` is the body's if it differs from the request's (KIP-511).
 
     Raises:
@@ -123,11 +123,11 @@ def without_defaults(struct: Layout, values: Mapping[str, Any]) -> Mapping[str, 
         if field.tag is not None and value == field.default:
             del values_to_send[field.name]
         elif field.struct is not None and value is not None and _has_tagged(field.struct):
-            values_to_send[field.name] = _inside(field, value)
+            values_to_send[field.name] = _without_nested_defaults(field, value)
     return values_to_send
 
 
-def _inside(field: Field, value: Any) -> Any:
+def _without_nested_defaults(field: Field, value: Any) -> Any:
     assert field.struct is not None
     if field.array:
         return [without_defaults(layout_of_element(field, index), element) for index, element in enumerate(value)]

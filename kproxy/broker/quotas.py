@@ -37,7 +37,7 @@ class Quotas:
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         return iter(self._values.items())
 
-    def applying(self, user: str, client: str, key: str) -> tuple[tuple[str | None, str | None], float] | None:
+    def find_applicable(self, user: str, client: str, key: str) -> tuple[tuple[str | None, str | None], float] | None:
         """Return the quota of a client: the user and client id that share it, and its value; None if there is none.
 
         The most specific one applies (org.apache.kafka.server.quota.ClientQuotaManager.DefaultQuotaCallback).

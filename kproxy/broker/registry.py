@@ -62,7 +62,7 @@ def api(
 
 
 @functools.cache
-def served() -> Mapping[int, BrokerApi]:
+def served_apis() -> Mapping[int, BrokerApi]:
     """Return every API of the broker, by key; loads their files on the first call."""
     package = importlib.import_module("kproxy.broker.apis")
     for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):

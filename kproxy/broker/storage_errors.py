@@ -44,12 +44,12 @@ _KEYS: Final = {api.key: name for name in CODES if (api := schemas.api_by_name(n
 _NAMES: Final = ("error_code", "partition_error_code")
 
 
-def writes(request: Request) -> bool:
+def may_write(request: Request) -> bool:
     """Whether the request may change what is stored, so that its response must wait for the disk."""
     return request.api_key in _KEYS
 
 
-def unstored(request: Request, response: Body) -> Body:
+def with_storage_error(request: Request, response: Body) -> Body:
     """Return the response with an error code: at its top if it has one there, else in each entry without an error."""
     name = _KEYS[request.api_key]
     error = CODES[name]
@@ -57,13 +57,13 @@ def unstored(request: Request, response: Body) -> Body:
         error = Error.COORDINATOR_LOAD_IN_PROGRESS  # kafka.coordinator.transaction.RPCProducerIdManager
     response_layout = layout(f"{name}Response", request.version)
     if "error_code" in {field.name for field in response_layout.fields}:
-        return response if response and response.get("error_code") else _error(response_layout, error)
+        return response if response and response.get("error_code") else _error_fields(response_layout, error)
     return _with_error(response_layout, response or {}, error)
 
 
 def _with_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
     """Return a struct with the error code in it, or in each struct of its arrays; errors that are there stay."""
-    if fields := _error(struct, error):
+    if fields := _error_fields(struct, error):
         return values if any(values.get(name) for name in _NAMES) else {**values, **fields}
     entries = {
         field.name: [_with_error(field.struct, element, error) for element in values.get(field.name) or ()]
@@ -73,7 +73,7 @@ def _with_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapp
     return {**values, **entries}
 
 
-def _error(struct: Layout, error: Error) -> Mapping[str, Any]:
+def _error_fields(struct: Layout, error: Error) -> Mapping[str, Any]:
     values = {"error_code": error, "partition_error_code": error, "error_message": message_of(error)}
     names = {field.name for field in struct.fields}
     return {name: value for name, value in values.items() if name in names} if names & {*_NAMES} else {}

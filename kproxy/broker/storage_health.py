@@ -86,7 +86,7 @@ class StorageHealth:
 
     def _schedule(self) -> None:
         self._failed_lately = False
-        self._timer = self._clock.later(_PROBE_MS, self._probe)
+        self._timer = self._clock.schedule(_PROBE_MS, self._probe)
 
     def _probe(self) -> None:
         assert self._directory is not None

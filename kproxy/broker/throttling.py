@@ -18,7 +18,7 @@ PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
 
 
-class _Rates:
+class _ByteCounts:
     """The bytes that clients with a quota have sent or received lately, with their times."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -31,14 +31,14 @@ def throttle(request: Request, key: str, size: int) -> int:
     Kafka discards what a throttled Fetch would return, so its bytes do not count
     (org.apache.kafka.server.quota.ClientQuotaManager, kafka.server.KafkaApis).
     """
-    quota = request.cluster.part(Quotas).applying(
+    quota = request.cluster.part(Quotas).find_applicable(
         request.session.principal.partition(":")[2], request.client_id or "", key
     )
     if quota is None:
         return 0
     owner, rate = quota
     now = request.cluster.clock.now()
-    sizes = request.cluster.part(_Rates).sizes.setdefault((request.node.id, key, *owner), deque())
+    sizes = request.cluster.part(_ByteCounts).sizes.setdefault((request.node.id, key, *owner), deque())
     sizes.append((now, size))
     while sizes[0][0] <= now - _MAX_WINDOW_MS:
         sizes.popleft()

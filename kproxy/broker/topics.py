@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.change_signal import Changed
+from kproxy.broker.change_signal import ChangeSignal
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Topics:
     """All topics of a cluster. `changed` is notified when one is created or deleted, or changes leaders."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.changed = Changed()
+        self.changed = ChangeSignal()
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
@@ -63,7 +63,7 @@ class Topics:
             self._load(name, stored)
         for name, partitions in cluster.options.topics.items():
             if name not in self._by_name:
-                self.create(name, self.spread(partitions, self.default_replication))
+                self.create(name, self.choose_replicas(partitions, self.default_replication))
 
     @property
     def default_replication(self) -> int:
@@ -78,7 +78,7 @@ class Topics:
         """Return the topic of that name."""
         return self._by_name.get(name)
 
-    def with_id(self, topic_id: str) -> Topic | None:
+    def by_id(self, topic_id: str) -> Topic | None:
         """Return the topic with that id, a UUID as Kafka prints it."""
         return self._by_id.get(topic_id)
 
@@ -87,16 +87,16 @@ class Topics:
         topic = self._by_name.get(name)
         return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
 
-    def colliding(self, name: str) -> str | None:
+    def find_colliding(self, name: str) -> str | None:
         """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
-        return next((candidate for candidate in self._flat.get(_flat(name), ()) if candidate != name), None)
+        return next((candidate for candidate in self._flat.get(_metric_name(name), ()) if candidate != name), None)
 
     def check_request(self, partitions: int) -> None:
         """Raise `ApiError` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
         if partitions > MAX_NEW_PARTITIONS:
-            raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            raise ApiError(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         if self._count + partitions > _MAX_PARTITIONS:
-            raise Refused(Error.POLICY_VIOLATION, f"The cluster can have {_MAX_PARTITIONS} partitions.")
+            raise ApiError(Error.POLICY_VIOLATION, f"The cluster can have {_MAX_PARTITIONS} partitions.")
 
     def find(self, name: str | None, topic_id: str | None) -> Topic:
         """Return the topic with the request's id, or without one, with its name.
@@ -106,13 +106,13 @@ class Topics:
         """
         if topic_id is not None and topic_id != NULL_UUID:
             if (topic := self._by_id.get(topic_id)) is None:
-                raise Refused(Error.UNKNOWN_TOPIC_ID)
+                raise ApiError(Error.UNKNOWN_TOPIC_ID)
             return topic
         if (topic := self._by_name.get(name or "")) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
-    def led_by(
+    def find_led_partition(
         self, node: BrokerNode, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
     ) -> Partition:
         """Return a partition for a request that needs its leader, or any replica.
@@ -128,18 +128,18 @@ class Topics:
             ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
         """
         if not 0 <= index < len(topic.partitions):
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         partition = topic.partitions[index]
         if node.id not in partition.replicas:
-            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch >= 0 and leader_epoch != partition.leader_epoch:
             is_older = leader_epoch < partition.leader_epoch
-            raise Refused(Error.FENCED_LEADER_EPOCH if is_older else Error.UNKNOWN_LEADER_EPOCH)
+            raise ApiError(Error.FENCED_LEADER_EPOCH if is_older else Error.UNKNOWN_LEADER_EPOCH)
         if partition.leader != node.id and not any_replica:
-            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
         return partition
 
-    def spread(self, partitions: int, replication: int = 1, first: int | None = None) -> list[list[int]]:
+    def choose_replicas(self, partitions: int, replication: int = 1, first: int | None = None) -> list[list[int]]:
         """Choose replicas for partitions, with leaders in turn over the brokers that are up.
 
         Args:
@@ -152,14 +152,14 @@ class Topics:
         """
         live_nodes = sorted(node.id for node in self._cluster.nodes.values() if node.up)
         if partitions < 1:
-            raise Refused(Error.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+            raise ApiError(Error.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
         if replication < 1:
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REPLICATION_FACTOR,
                 "Replication factor must be larger than 0, or -1 to use the default value.",
             )
         if replication > len(live_nodes):
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication} time(s): "
                 f"The target replication factor of {replication} cannot be reached "
@@ -176,12 +176,12 @@ class Topics:
         """
         check_name(name)
         if name in self._by_name:
-            raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+            raise ApiError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
         self._store(topic)
         if not self._cluster.journal.is_stored:  # else its records would be acknowledged, and lost with it in a restart
             self.delete(topic)
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
         self.changed.notify()
         return topic
 
@@ -197,23 +197,23 @@ class Topics:
         if not self._cluster.journal.is_stored:  # as in `create`
             self._remove_partitions(topic, first)
             self._store(topic)
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"The partitions of topic '{topic.name}' cannot be stored.")
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, f"The partitions of topic '{topic.name}' cannot be stored.")
         self.changed.notify()
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic and its data."""
         del self._by_name[topic.name], self._by_id[topic.id]
-        names = self._flat[_flat(topic.name)]
+        names = self._flat[_metric_name(topic.name)]
         del names[topic.name]
         if not names:
-            del self._flat[_flat(topic.name)]
+            del self._flat[_metric_name(topic.name)]
         for partition in topic.partitions:
             partition.log.close()
         self._count -= len(topic.partitions)
         self._cluster.journal.put("topics", topic.name, None)
         self.changed.notify()
 
-    def lead(self, partition: Partition, leader: int) -> None:
+    def set_leader(self, partition: Partition, leader: int) -> None:
         """Make another replica the leader; -1 for none."""
         if partition.leader != leader:
             partition.leader = leader
@@ -226,23 +226,23 @@ class Topics:
         live_replicas = [replica for replica in replicas if self._cluster.nodes[replica].up]
         partition.replicas, partition.isr = list(replicas), live_replicas
         if partition.leader not in live_replicas:
-            self.lead(partition, live_replicas[0] if live_replicas else -1)
+            self.set_leader(partition, live_replicas[0] if live_replicas else -1)
         self._store(self._by_name[partition.topic])
 
-    def nodes_changed(self) -> None:
+    def update_leaders(self) -> None:
         """Elect missing leaders and update the in-sync replicas after a node has started or stopped."""
         for topic in self:
             for partition in topic.partitions:
                 partition.isr = [replica for replica in partition.replicas if self._cluster.nodes[replica].up]
                 if partition.leader not in partition.isr:
-                    self.lead(partition, partition.isr[0] if partition.isr else -1)
+                    self.set_leader(partition, partition.isr[0] if partition.isr else -1)
         self.changed.notify()
 
     def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         topic = Topic(name, topic_id, [], internal)
         self._add_partitions(topic, replicas)
         self._by_name[name] = self._by_id[topic_id] = topic
-        self._flat.setdefault(_flat(name), {})[name] = None
+        self._flat.setdefault(_metric_name(name), {})[name] = None
         return topic
 
     def _add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
@@ -252,7 +252,7 @@ class Topics:
             for index, broker_ids in enumerate(replicas, first):
                 topic.partitions.append(self._partition(topic, index, broker_ids))
                 self._count += 1
-        except Refused:
+        except ApiError:
             self._remove_partitions(topic, first)
             raise
 
@@ -291,7 +291,7 @@ class Topics:
         self._cluster.journal.put("topics", topic.name, stored)
 
 
-def _flat(name: str) -> str:
+def _metric_name(name: str) -> str:
     return name.replace(".", "_")
 
 
@@ -307,4 +307,4 @@ def check_name(name: str) -> None:
         reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
-    raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    raise ApiError(Error.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")

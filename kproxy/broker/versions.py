@@ -9,7 +9,7 @@ from dissectors.schemas.lines import line
 from kproxy.broker.registry import BrokerApi
 
 
-def of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[int, BrokerApi]:
+def apis_of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[int, BrokerApi]:
     """Return the APIs of a release with their versions; all of them for None.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kproxy.browse.overviews.all_overviews import Overviews
-from kproxy.browse.overviews.matches import Matching
+from kproxy.browse.overviews.matches import MatchCounter
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.partial_parse import parse_partial
@@ -52,20 +52,20 @@ class BrowseSession:
 
     def new_view(self) -> SessionView:
         """Return a view of all rows; add it to `views` so that it follows the source."""
-        return SessionView(self.index, self.source.store, self._partial_lines, self.overviews.findings, self._noted)
+        return SessionView(self.index, self.source.store, self._partial_lines, self.overviews.findings, self._note_columns)
 
     @property
     def visible(self) -> VisibleRows:
         """The visible rows of the only view of a terminal or a page."""
         return self.view.visible
 
-    def _noted(self, row: int) -> Mapping[str, Any] | None:
+    def _note_columns(self, row: int) -> Mapping[str, Any] | None:
         """The columns of a row's note; None if it never had one."""
         note = self.notes.get(row)
         return None if note is None else {"note": note.text or None, "marked": note.marked}
 
     @property
-    def matching(self) -> Matching | None:
+    def matching(self) -> MatchCounter | None:
         """See `SessionView`."""
         return self.view.matching
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kproxy.browse.overviews.matches import Matching
+from kproxy.browse.overviews.matches import MatchCounter
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.store import Store
@@ -37,10 +37,10 @@ class SessionView:
         note_columns: Callable[[int], Mapping[str, Any] | None],
     ) -> None:
         self.visible = VisibleRows(index, lambda chosen: row_matcher(chosen, index, store, note_columns))
-        self._matching = Matching(index, self.visible, lines, findings)
+        self._matching = MatchCounter(index, self.visible, lines, findings)
 
     @property
-    def matching(self) -> Matching | None:
+    def matching(self) -> MatchCounter | None:
         """Overviews of the rows that match the filter, kept up to date from now on; None if all rows are visible."""
         return self._matching.activate() if self.visible.is_narrowed else None
 

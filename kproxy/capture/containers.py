@@ -35,19 +35,19 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     """
     start = file.peek(4)[:8]
     if not start:
-        raise CaptureError(f"{name} is empty{_because(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
+        raise CaptureError(f"{name} is empty{_damage_reason(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
     if start[:4] == _PCAPNG:
         from kproxy.capture.pcapng import HEADER_ERRORS, PcapNg  # it imports scapy, which takes longer than most files
 
         try:
             reader: Any = PcapNg(file)  # type: ignore[arg-type]  # typed as if it accepted only file names
         except HEADER_ERRORS as error:
-            raise _not_a_capture(name, start, notes) from error
+            raise _not_a_capture_error(name, start, notes) from error
         packets: Iterator[PacketBlock] = reader.packets(file, name, notes)
         return packets
     header = file.read(_PCAP_HEADER_BYTES)
     if header[:4] not in _PCAP or len(header) < _PCAP_HEADER_BYTES:
-        raise _not_a_capture(name, start, notes)
+        raise _not_a_capture_error(name, start, notes)
     endian, fraction_ns = _PCAP[header[:4]]
     link_type: int = Struct(endian + "I").unpack_from(header, 20)[0] & 0xFFFF  # above: the frame check sequence
     if link_type not in LINK_TYPES:
@@ -55,13 +55,13 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     return _pcap_packets(file, Struct(endian + "4I"), fraction_ns, link_type, notes)
 
 
-def _because(notes: CaptureNotes) -> str:
+def _damage_reason(notes: CaptureNotes) -> str:
     return f", {notes.damage}" if notes.damage else ""
 
 
-def _not_a_capture(name: str, start: bytes, notes: CaptureNotes) -> CaptureError:
+def _not_a_capture_error(name: str, start: bytes, notes: CaptureNotes) -> CaptureError:
     return CaptureError(
-        f"{name} is not a capture file (it begins with {start!r}){_because(notes)}: "
+        f"{name} is not a capture file (it begins with {start!r}){_damage_reason(notes)}: "
         "use a pcap or pcapng file, as written by tcpdump -w or Wireshark"
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from dissectors.connections import addresses, events
-from dissectors.connections.connection import plausible_request
+from dissectors.connections.connection import is_plausible_request
 from dissectors.connections.events import ConnectFailed, ConnectFailure, Direction
 from dissectors.connections.protocol_detection import PROXY_V1, PROXY_V2, detect_protocol
 from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound, SegmentDiffers
@@ -187,9 +187,9 @@ class Dissector:
             )
             if len(first) < 14:
                 return None
-            return first.startswith((PROXY_V1, PROXY_V2)) or plausible_request(first, 0)
+            return first.startswith((PROXY_V1, PROXY_V2)) or is_plausible_request(first, 0)
         # In the middle of a stream, most segments begin with a frame.
-        if len(start) >= 14 and plausible_request(start, 0):
+        if len(start) >= 14 and is_plausible_request(start, 0):
             state.server_side = 1 - event.direction
             return True
         return None

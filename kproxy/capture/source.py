@@ -28,11 +28,11 @@ class Capture:
     ) -> None:
         self.name = name
         self._source = source if owned else None
-        self._raw = _Raw(source, advance)
+        self._raw = _RawReader(source, advance)
         self._notes = CaptureNotes()
         file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
         if compressed := decompress(file, file.peek(4)):
-            file = io.BufferedReader(_Decompressed(compressed, self._notes, advance), _CHUNK)
+            file = io.BufferedReader(_DecompressingReader(compressed, self._notes, advance), _CHUNK)
         self._blocks = read_packets(file, name, self._notes)
 
     @property
@@ -93,7 +93,7 @@ def open_capture(source: Path | BinaryIO) -> Capture:
         raise
 
 
-class _Raw(io.RawIOBase):
+class _RawReader(io.RawIOBase):
     """Counts the bytes read from a stream, and returns available bytes instead of waiting for a full buffer."""
 
     def __init__(self, source: BinaryIO, advance: Callable[[], object]) -> None:
@@ -113,7 +113,7 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-class _Decompressed(io.RawIOBase):
+class _DecompressingReader(io.RawIOBase):
     """Decompresses; ends at damaged data and notes the reason."""
 
     def __init__(self, compressed: Compressed, notes: CaptureNotes, advance: Callable[[], object]) -> None:

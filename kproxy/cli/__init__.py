@@ -42,7 +42,7 @@ _DESCRIBE_ALL = ("completion", "help")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); return the exit status."""
-    streams.open_closed()
+    streams.reopen_closed_streams()
     if argv is None:  # a program of its own
         gc.set_threshold(*PROGRAM_THRESHOLD)
     try:
@@ -57,12 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             say(line)
         return error.status
     except BrokenPipeError:  # the reader of the output has closed the pipe (`| head`)
-        streams.give_up_output()
+        streams.discard_output()
         return 0
     except OSError as error:
         if not streams.is_unwritable(error):
             raise
-        streams.give_up_output()
+        streams.discard_output()
         warn(f"the output is incomplete: {streams.error_text(error)}")
         return USAGE
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     first = words[0] if words else ""
     # Loading one command takes 25 ms less than loading all.
     parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
-    args = parser.parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
+    args = parser.parse_args(config_file.expand(words, _command("relay").declare, COMMANDS))
     if first not in COMMANDS and args.run is not _command("relay").run:
         command = next(word for word in words if word in COMMANDS)
         raise UserError(f"{first} before {command} would be ignored: pass the options of a command after its name")
@@ -130,7 +130,7 @@ class _Parser(argparse.ArgumentParser):
         return None
 
 
-class _Root(_Parser):
+class _RootParser(_Parser):
     """Shows an overview as its help: `kproxy help relay` has the options."""
 
     @property
@@ -142,7 +142,7 @@ class _Root(_Parser):
         (file or sys.stdout).write(overview(commands))
 
 
-class _Command(_Parser):
+class _CommandParser(_Parser):
     """Accepts arguments before, after and between options."""
 
     _is_between = False
@@ -176,8 +176,8 @@ def _unknown_command(message: str) -> _Unknown | None:
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the relay's options and of these commands."""
-    parser = relay_parser(_Root)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
+    parser = relay_parser(_RootParser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_CommandParser)
     for name in names:
         module = _command(name)
         child = commands.add_parser(

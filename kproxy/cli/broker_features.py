@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or the page of an API; return the exit status."""
-    from kproxy.outputs.broker_pages import not_served, pages
+    from kproxy.outputs.broker_pages import unserved_apis, pages
     from kproxy.outputs.terminal_table import Column, write_columns
 
     api_pages = pages()
@@ -49,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     rows = zip(*((page.api, page.versions, page.does, page.leaves_out) for page in api_pages), strict=True)
     headings = ("API", "versions", "does", "leaves out")
     columns = [Column(heading, cells, number=False) for heading, cells in zip(headings, rows, strict=True)]
-    write_columns("The built-in broker", columns, f"Not served: {', '.join(not_served())}.", sys.stdout)
+    write_columns("The built-in broker", columns, f"Not served: {', '.join(unserved_apis())}.", sys.stdout)
     return CLEAN

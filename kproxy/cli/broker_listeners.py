@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 _NAMED = re.compile(r"([A-Za-z][\w.-]*)://(.*)", re.ASCII | re.DOTALL)
 
 
-def names(args: argparse.Namespace) -> list[str]:
+def listener_names(args: argparse.Namespace) -> list[str]:
     """The names of the listeners in the given order, empty if they are not named."""
-    return [name for name in _by_name("--listen", args.listen) if name]
+    return [name for name in _group_by_name("--listen", args.listen) if name]
 
 
 def broker_count(args: argparse.Namespace) -> int:
     """The number of brokers: the largest number of addresses that one listener has."""
-    return max(map(len, _by_name("--listen", args.listen).values()), default=1)
+    return max(map(len, _group_by_name("--listen", args.listen).values()), default=1)
 
 
-def addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
+def listen_addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
     """The listen addresses: those of all brokers for the first listener, then for the next.
 
     Raises:
         UserError: An address is invalid.
     """
-    addresses_by_name = _by_name("--listen", args.listen)
-    return [address for texts in addresses_by_name.values() for address in _for_each_broker("--listen", texts, brokers)]
+    addresses_by_name = _group_by_name("--listen", args.listen)
+    return [address for texts in addresses_by_name.values() for address in _broker_addresses("--listen", texts, brokers)]
 
 
-def advertised(
+def advertised_addresses(
     args: argparse.Namespace, brokers: int
 ) -> Sequence[tuple[str, int]] | Mapping[str, Sequence[tuple[str, int]]]:
     """The advertised addresses by listener; without a mapping if there is only one unnamed listener.
@@ -43,19 +43,19 @@ def advertised(
     Raises:
         UserError: An address is invalid, or its listener does not exist.
     """
-    listeners = names(args)
+    listeners = listener_names(args)
     advertised_by_name = {}
-    for name, texts in _by_name("--advertised", args.advertised or ()).items():
+    for name, texts in _group_by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
             has = f"use {', '.join(listeners)}" if listeners else "--listen has no names"
             raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
-        advertised_by_name[name] = [_advertised_address(address) for address in _for_each_broker("--advertised", texts, brokers)]
+        advertised_by_name[name] = [_advertised_address(address) for address in _broker_addresses("--advertised", texts, brokers)]
     return advertised_by_name.get("", advertised_by_name)
 
 
-def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
+def _group_by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
     """Addresses by listener name, as in ``SSL://9093``; ``""`` for addresses without a name."""
     values: dict[str, list[str]] = {}
     for text in texts:
@@ -68,7 +68,7 @@ def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
     return values
 
 
-def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
+def _broker_addresses(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
     """An address for each broker: the given ones, or the given one and the ports after it."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 

@@ -35,7 +35,7 @@ def configure(parser: options.OptionGroup) -> None:
     group.add_argument(
         "--quirk", action="append", metavar="QUIRK", help="reproduce this broker bug; kproxy quirks lists them"
     )
-    options.completes(
+    options.set_completion(
         group.add_argument(
             "--data",
             type=Path,
@@ -93,26 +93,26 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     brokers = broker_listeners.broker_count(args) if args.brokers is None else args.brokers
     if not 1 <= brokers <= _MAX_BROKERS:
         raise UserError(f"invalid --brokers: use 1 to {_MAX_BROKERS}")
-    broker_listeners.addresses(args, brokers)
+    broker_listeners.listen_addresses(args, brokers)
     _check(args)
     options = BrokerOptions(
         brokers=brokers,
-        listeners=broker_listeners.names(args),
-        advertised=broker_listeners.advertised(args, brokers),
+        listeners=broker_listeners.listener_names(args),
+        advertised=broker_listeners.advertised_addresses(args, brokers),
         release=args.kafka,
         data=args.data,
         fsync=args.fsync,
         retention_bytes=args.retention or RETENTION_BYTES,
         quirks=tuple(args.quirk or ()),
         sasl=tuple(args.sasl or ()),
-        users=dict(_user(user) for user in args.user or ()),
+        users=dict(_parse_user(user) for user in args.user or ()),
         acls=args.acls,
         super_users=tuple(args.super_user or ()),
         tls_certificate=args.tls_cert,
         tls_key=args.tls_key,
         tls_client_ca=args.tls_client_ca,
-        topics=dict(_topic(topic) for topic in args.topic or ()),
-        configs=dict(_config(config) for config in args.config or ()),
+        topics=dict(_parse_topic(topic) for topic in args.topic or ()),
+        configs=dict(_parse_config(config) for config in args.config or ()),
     )
     try:
         listeners_of(options)
@@ -160,15 +160,15 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"invalid --super-user {principal!r}: use User:NAME")
 
 
-def _user(text: str) -> tuple[str, str]:
+def _parse_user(text: str) -> tuple[str, str]:
     name, separator, password = text.partition(":")
     if not separator or not name or not password:
         raise UserError("invalid --user: use NAME:PASSWORD")
     return name, password
 
 
-def _topic(text: str) -> tuple[str, int]:
-    from kproxy.broker.errors import Refused
+def _parse_topic(text: str) -> tuple[str, int]:
+    from kproxy.broker.errors import ApiError
     from kproxy.broker.topics import check_name
 
     name, separator, partitions = text.rpartition(":")
@@ -178,12 +178,12 @@ def _topic(text: str) -> tuple[str, int]:
         raise UserError(f"invalid --topic {text!r}: use NAME or NAME:PARTITIONS, with 1 to 10000 partitions")
     try:
         check_name(name)
-    except Refused as api_error:
+    except ApiError as api_error:
         raise UserError(f"--topic {text!r}: {api_error}; use letters, digits, '.', '_' and '-'") from None
     return name, int(partitions)
 
 
-def _config(text: str) -> tuple[str, str]:
+def _parse_config(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         raise UserError(f"invalid --config {text!r}: use KEY=VALUE, e.g. auto.create.topics.enable=false")

@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--days", type=int, default=_DAYS, help="how long both are valid (default: %(default)s)")
     export = actions.add_parser("export", help="print the CA certificate, with instructions for clients")
     _add_directory(export)
-    options.completes(
+    options.set_completion(
         export.add_argument("--output", type=Path, metavar="FILE", help="save the certificate to this new file"),
         options.FILE,
     )
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
-    options.completes(
+    options.set_completion(
         parser.add_argument(
             "directory",
             nargs="?",

@@ -28,7 +28,7 @@ def configure(parser: options.OptionGroup) -> None:
     group = parser.add_argument_group("connection")
 
     def file(option: str, help_: str, metavar: str = "PEM") -> None:
-        options.completes(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
+        options.set_completion(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
 
     group.add_argument("--timeout", type=float, default=10.0, metavar="S",
                        help="give up after this many seconds without a response (default: %(default)g)")  # fmt: skip

@@ -11,7 +11,7 @@ from kproxy.errors import UserError
 _NAMES = {"verbose": "-v", "quiet": "-q", "filter": "-f", "api_version": "-v"}
 
 
-def given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
+def first_given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
     """The first of these options that was passed, as on the command line. `options` are attributes of `args`."""
     default_of = getattr(args, "default_of", lambda _: None)
     for name in options:
@@ -26,5 +26,5 @@ def refuse(args: argparse.Namespace, options: Iterable[str], reason: str) -> Non
     Raises:
         UserError: One of them was passed.
     """
-    if (option := given(args, options)) is not None:
+    if (option := first_given(args, options)) is not None:
         raise UserError(f"{option} {reason}")

@@ -30,7 +30,7 @@ _EXCLUDED: Final = {
 }
 
 
-def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
+def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
     """Insert the options of the configuration file, if the command line names one, before those of the command line.
 
     Args:
@@ -42,7 +42,7 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
         UserError: The file cannot be read, or has an invalid option.
     """
     relay_words = list(words[: next((index for index, word in enumerate(words) if word in commands), len(words))])
-    path = _path(relay_words)
+    path = _find_path(relay_words)
     if path is None:
         return list(words)
     declared_options = DeclaredOptions()
@@ -52,7 +52,7 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
     }
     by_name.pop(OPTION.removeprefix("--"), None)
     given_options = {word.partition("=")[0] for word in relay_words if word.startswith("-")}
-    replaced_options = {name for option in given_options for name in _excluded(option, by_name)}
+    replaced_options = {name for option in given_options for name in _excluded_options(option, by_name)}
     inserted: list[str] = []
     for key, value in _read(path).items():
         if key == _RULES:
@@ -60,20 +60,20 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
             continue
         action = by_name.get(key)
         if action is None:
-            raise UserError(f"{path}: {_unknown(key, list(by_name))}")
+            raise UserError(f"{path}: {_unknown_key_message(key, list(by_name))}")
         if key not in replaced_options and given_options.isdisjoint(action.option_strings):
-            inserted += _words(path, key, value, action, repeats=f"--{key}" in declared_options.repeated)
+            inserted += _option_words(path, key, value, action, repeats=f"--{key}" in declared_options.repeated)
     return [*inserted, *words]
 
 
-def _excluded(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
+def _excluded_options(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
     """The options that an option of the command line excludes."""
     name = next((name for name, action in by_name.items() if option in action.option_strings), None)
     yield from _EXCLUDED.get(name or "", ())
     yield from (option for option, excluded_names in _EXCLUDED.items() if name in excluded_names)
 
 
-def _path(words: Sequence[str]) -> Path | None:
+def _find_path(words: Sequence[str]) -> Path | None:
     if sum(word.partition("=")[0] == OPTION for word in words) > 1:
         raise UserError(f"{OPTION} is given twice: pass one file")
     for index, word in enumerate(words):
@@ -95,7 +95,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not TOML: {error}") from None
 
 
-def _unknown(key: str, known_keys: list[str]) -> str:
+def _unknown_key_message(key: str, known_keys: list[str]) -> str:
     from kproxy.filters.errors import nearest
 
     suggestion = nearest(key, known_keys)
@@ -113,7 +113,7 @@ def _limits(path: Path, tables: Any) -> Iterator[str]:
             yield f"--rule={rule}:{name}={value}"
 
 
-def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:
+def _option_words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:
     option = action.option_strings[-1]
     takes_none, takes_one = action.nargs in (0, "?"), action.nargs != 0
     if isinstance(value, list) and not repeats:

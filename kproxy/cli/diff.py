@@ -42,19 +42,19 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     for name in ("A", "B"):
-        options.completes(parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE)
+        options.set_completion(parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE)
     parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
                         help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
     parser.add_argument("--text-may-differ", metavar="REGEX", type=_pattern,
                         help="parts of names and other text that may differ, e.g. '[0-9]+$'")  # fmt: skip
     parser.add_argument("--compare", metavar="KINDS", action="append", default=[],
                         help="compare values of these kinds too, e.g. node-id,error-message")  # fmt: skip
-    options.completes(
+    options.set_completion(
         parser.add_argument("--requests", metavar="FILE", help="send these requests to the two brokers"), options.FILE
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print a JSON line per difference, then the summary")
-    options.completes(output.add_argument("--html", metavar="FILE", help="also write an HTML page"), options.FILE)
+    options.set_completion(output.add_argument("--html", metavar="FILE", help="also write an HTML page"), options.FILE)
     options.add_selection(parser)
     options.add_capture(parser)
     client_options.configure(parser)
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         refuse(args, client_options.DESTINATIONS, "is for live brokers: A and B are files")
     damage = InputDamage()
-    a, b = _live(args) if live[0] else (_recorded(name, args, damage) for name in (args.a, args.b))
+    a, b = _record_live(args) if live[0] else (_read_recorded(name, args, damage) for name in (args.a, args.b))
     compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
     (write_json if args.json else write_text)(compared, sys.stdout)
     if args.html:
@@ -120,7 +120,7 @@ def _kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
     return frozenset(kinds_by_name[aspect] for aspect in aspects)
 
 
-def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
+def _read_recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
     from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
@@ -136,7 +136,7 @@ def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> Recor
     return traffic
 
 
-def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
+def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     import asyncio
 
     from kproxy.comparison.traffic import traffic_of

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kproxy.cli import options, payload_options
-from kproxy.cli.combinations import given, refuse
+from kproxy.cli.combinations import first_given, refuse
 from kproxy.cli.dissect_input import dissect_input, output_of
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
@@ -34,7 +34,7 @@ If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decodi
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    options.completes(
+    options.set_completion(
         parser.add_argument(
             "files",
             nargs="+",
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             warn(f"{count} lines could not be shown: {failure}")
         if selection.fails("error"):
             status = FINDINGS
-    nothing = output.analysed.is_nothing
+    nothing = output.analysed.has_no_frames
     if summary is not None and not nothing:
         from kproxy.outputs.console import stderr_console
 
@@ -147,7 +147,7 @@ def _check(args: argparse.Namespace) -> None:
     Raises:
         UserError: There are some.
     """
-    output_option = given(args, ("html", "findings", "fields", "json"))
+    output_option = first_given(args, ("html", "findings", "fields", "json"))
     if output_option is not None:
         refuse(args, ("verbose", "quiet", "local_time"), f"is for text: leave it out with {output_option}")
     if output_option in ("--html", "--findings"):

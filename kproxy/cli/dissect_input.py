@@ -15,7 +15,7 @@ from kproxy.cli.combinations import refuse
 from kproxy.cli.options import limits_of
 from kproxy.errors import UserError
 from kproxy.outputs.stderr import warn
-from kproxy.outputs.streams import is_of_output
+from kproxy.outputs.streams import is_output_error
 
 if TYPE_CHECKING:
     from kproxy.capture.kafka_flows import Dissector
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     is_unreadable: bool
 
 
-class _NoCapture(UserError):
+class _NotACaptureError(UserError):
     """An option does not apply to a trace, so that the command cannot do what was asked for."""
 
 
@@ -107,7 +107,7 @@ def dissect_input(
             shown_lines = output.write_all(lines)
             has_finding = has_finding or any(map(selection.fails_for, shown_lines))
     except UserError as error:
-        if was_named or isinstance(error, _NoCapture):
+        if was_named or isinstance(error, _NotACaptureError):
             output.flush()  # the lines of earlier inputs
             raise
         damaged(str(error))
@@ -122,12 +122,12 @@ def _lines(
     name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, damaged: Callable[[str], None]
 ) -> Iterator[Sequence[Line]]:
     """The lines of an input, as many at a time as are ready."""
-    from kproxy.io.pipe import Piped
+    from kproxy.io.pipe import PipeReader
     from kproxy.trace.reader import open_trace
 
     try:
         # Closed below.
-        source = cast("BinaryIO", Piped(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
+        source = cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:
@@ -136,7 +136,7 @@ def _lines(
             traced = open_trace(source, displayed_name, partial(_report, output), damaged)
             if traced.lines is not None:
                 if args.payloads:
-                    raise _NoCapture(
+                    raise _NotACaptureError(
                         f"{displayed_name} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
                         "the proxy that writes the trace, and leave it out here"
                     )
@@ -145,14 +145,14 @@ def _lines(
                 yield from ([line] for line in traced.lines)
                 output.end()
             else:
-                yield from _captured(traced.source, displayed_name, flow_ids, args, output)
+                yield from _capture_lines(traced.source, displayed_name, flow_ids, args, output)
         except OSError as error:
-            if is_of_output(error):  # of `output.end`, or of a flush while a pipe is empty
+            if is_output_error(error):  # of `output.end`, or of a flush while a pipe is empty
                 raise
             raise UserError(f"{displayed_name}: {error.strerror or error}") from None
 
 
-def _captured(
+def _capture_lines(
     source: BinaryIO, name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output
 ) -> Iterator[Sequence[Line]]:
     from kproxy.capture import Capture
@@ -190,7 +190,7 @@ def _captured(
         is_shown = sys.stdout.isatty() and not (args.findings or args.html)
         for batch in lines.batches():
             if is_shown:
-                bar.output_follows()
+                bar.stop_drawing()
             yield batch
     output.end(lines.packets)
     if capture.truncated:

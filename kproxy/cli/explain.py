@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     from kproxy.capture.pasted_packets import tcp_connections
-    from kproxy.inspection.pasted_frames import MIN_FRAME, PastedFrame, framed, paired
+    from kproxy.inspection.pasted_frames import MIN_FRAME, PastedFrame, find_frames, pair_frames
 
     selection = options.selection_of(args)
     record_values = payload_options.record_values_of(args)
@@ -82,18 +82,18 @@ def run(args: argparse.Namespace) -> int:
                     "API; pass --api API --version VERSION, or paste the packet with its request too"
                 )
             if lone_server is not None:
-                framed_input = framed(streams[0], answered_request)
+                framed_input = find_frames(streams[0], answered_request)
                 frames += [PastedFrame(frame, answered_request) for frame in framed_input.frames]
                 problems += [sentence for sentence in (framed_input.note, framed_input.problem) if sentence]
                 continue
-            frames_and_problems = paired(streams, answered_request)
+            frames_and_problems = pair_frames(streams, answered_request)
             frames += frames_and_problems[0]
             problems += frames_and_problems[1]
         if not frames:
             raise UserError("these packets have no TCP payload: nothing to decode")
         missing, notes = False, problems
     else:
-        framed_input = framed(pieces[0], answered_request)
+        framed_input = find_frames(pieces[0], answered_request)
         if len(framed_input.frames[-1]) < MIN_FRAME:
             size = len(pieces[0])
             raise UserError(
@@ -139,11 +139,11 @@ def _show(
     missing: bool,
     as_json: bool,
 ) -> int:
-    from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation
+    from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings, write_explanation
     from kproxy.outputs.values import write_values
 
-    explanation = _with_values(_explain(frame, answered_request, missing=missing), record_values)
-    findings = shown_findings(explanation, selection)
+    explanation = _add_record_values(_explain(frame, answered_request, missing=missing), record_values)
+    findings = selected_findings(explanation, selection)
     if as_json:
         sys.stdout.buffer.write(_encode({"id": None, **explanation_json(explanation, findings)}))
     else:
@@ -153,15 +153,15 @@ def _show(
     return FINDINGS if is_failure(explanation, findings, selection) else CLEAN
 
 
-def _with_values(explanation: Explanation, record_values: RecordValues | None) -> Explanation:
+def _add_record_values(explanation: Explanation, record_values: RecordValues | None) -> Explanation:
     if record_values is None:
         return explanation
     from dissectors.records.allowance import Allowance
-    from kproxy.inspection.explain import with_decoded
+    from kproxy.inspection.explain import add_decoded_records
     from kproxy.inspection.record_budget import MAX_PER_FRAME
 
     decoded = record_values.decode(explanation.message, explanation.body, lambda _: None, Allowance(MAX_PER_FRAME))
-    return with_decoded(explanation, decoded)
+    return add_decoded_records(explanation, decoded)
 
 
 def _unhex(text: str) -> list[bytes]:
@@ -179,12 +179,12 @@ def _unhex(text: str) -> list[bytes]:
 def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
     """The request that the frame answers: API key and version, or its frame; None if the frame is a request."""
     from kproxy.client.request import api_of
-    from kproxy.inspection.pasted_frames import framed
+    from kproxy.inspection.pasted_frames import find_frames
 
     if args.request is not None:
         if args.api is not None:
             raise UserError("use --request or --api, not both")
-        return framed(_unhex(args.request)[0]).frames[0]
+        return find_frames(_unhex(args.request)[0]).frames[0]
     if args.api is None:
         if args.api_version is not None:
             raise UserError("--version needs --api NAME")
@@ -221,15 +221,15 @@ def _encode(value: dict[str, Any]) -> bytes:
 
 def _lines(text: str, selection: Selection, record_values: RecordValues | None) -> int:
     """Answer JSON Lines with JSON Lines. An invalid line gets an error, and the exit status is 2."""
-    from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings
+    from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings
 
     status = CLEAN
     for line in text.splitlines():
         if not line.strip():
             continue
         try:
-            explanation = _with_values(_answer(line), record_values)
-            findings = shown_findings(explanation, selection)
+            explanation = _add_record_values(_explain_line(line), record_values)
+            findings = selected_findings(explanation, selection)
             answer = _encode({"id": _identity(line), **explanation_json(explanation, findings)})
             failed = FINDINGS if is_failure(explanation, findings, selection) else CLEAN
         except UserError as error:
@@ -272,11 +272,11 @@ def _identity(line: str) -> object:
         return None
 
 
-def _answer(line: str) -> Explanation:
+def _explain_line(line: str) -> Explanation:
     import msgspec
 
     from kproxy.inspection.explain import explain
-    from kproxy.inspection.pasted_frames import framed
+    from kproxy.inspection.pasted_frames import find_frames
 
     try:
         request_line = msgspec.json.decode(line, type=dict[str, Any])
@@ -290,5 +290,5 @@ def _answer(line: str) -> Explanation:
             answered_request = int(request_line["api_key"]), int(request_line["version"])
         except (KeyError, TypeError, ValueError):
             raise UserError('a response needs "request", or "api_key" and "version"') from None
-    framed_input = framed(frame, answered_request)
+    framed_input = find_frames(frame, answered_request)
     return explain(framed_input.frames[0] if framed_input.missing else frame, answered_request, prefix_missing=framed_input.missing)

@@ -35,11 +35,11 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    options.completes(
+    options.set_completion(
         parser.add_argument("recording", metavar="TRACE", help="a capture, or a trace at --detail raw"), options.FILE
     )
     parser.add_argument("exchange", metavar="ID", help="the exchange, e.g. 0:12")
-    options.completes(
+    options.set_completion(
         parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)"),
         options.FILE,
     )

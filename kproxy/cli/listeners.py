@@ -28,7 +28,7 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
 
     try:
         new_args = old_args.parse_again()
-        listeners = _again(old_args, new_args, broker)
+        listeners = _reloaded_listeners(old_args, new_args, broker)
     except UserError as error:
         warn(str(error))
         return None
@@ -42,7 +42,7 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
     return listeners
 
 
-def _again(old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
+def _reloaded_listeners(old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
     """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
     if broker is not None:
         if (new_args.tls_cert is None) != (old_args.tls_cert is None):
@@ -51,10 +51,10 @@ def _again(old_args: argparse.Namespace, new_args: argparse.Namespace, broker: B
         return of_broker(old_args, broker, new_args)
     if len(new_args.listen) != len(new_args.upstream) or not new_args.listen or broker_options.BUILT_IN in new_args.upstream:
         raise UserError("each --listen needs one --upstream")
-    return of_upstreams(new_args)
+    return upstream_listeners(new_args)
 
 
-def of_upstreams(args: argparse.Namespace) -> list[Listener]:
+def upstream_listeners(args: argparse.Namespace) -> list[Listener]:
     """Each with its upstream.
 
     Raises:
@@ -104,12 +104,12 @@ def of_broker(
     policies = [
         policy if listener.tls else PLAINTEXT for listener in listeners_of(broker) for _ in range(broker.brokers)
     ]
-    addresses = broker_listeners.addresses(args, broker.brokers)
+    addresses = broker_listeners.listen_addresses(args, broker.brokers)
     _check_distinct(addresses)
     return [Listener(address, address, policy) for address, policy in zip(addresses, policies, strict=True)]
 
 
-def of_replay(args: argparse.Namespace) -> list[Listener]:
+def replay_listeners(args: argparse.Namespace) -> list[Listener]:
     """Those of a capture, which have no upstream.
 
     Raises:

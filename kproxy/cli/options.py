@@ -30,7 +30,7 @@ class OptionGroup(Protocol):
         """Like argparse."""
 
 
-def completes(action: argparse.Action, completion: dict[str, str | dict[str, str]]) -> None:
+def set_completion(action: argparse.Action, completion: dict[str, str | dict[str, str]]) -> None:
     """Let shells complete the values of an argument with files or directories."""
     action.complete = completion  # type: ignore[attr-defined]  # shtab reads this attribute
 
@@ -95,7 +95,7 @@ def add_capture(parser: OptionGroup) -> None:
         "--port", type=int, action="append", default=[], metavar="N",
         help="Kafka's port, repeatable (default: detect Kafka by content)",
     )  # fmt: skip
-    completes(
+    set_completion(
         parser.add_argument("--keylog", metavar="FILE", help="decrypt TLS with this key log (SSLKEYLOGFILE)"), FILE
     )
 

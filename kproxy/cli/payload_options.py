@@ -33,11 +33,11 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
     group = parser.add_argument_group("records")
 
     def file(option: str, help_: str, metavar: str = "PEM") -> None:
-        options.completes(group.add_argument(option, metavar=metavar, help=help_), options.FILE)
+        options.set_completion(group.add_argument(option, metavar=metavar, help=help_), options.FILE)
 
     group.add_argument("--payloads", action="store_true",
                        help="decode keys, values and headers of records (implies --detail full)")  # fmt: skip
-    options.completes(
+    options.set_completion(
         group.add_argument("--schemas", metavar="DIR",
                            help="schemas by id or subject: 17.avsc, orders-value.proto, ..."),
         options.DIRECTORY,
@@ -145,7 +145,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
         from kproxy.registry.background import BackgroundSource
         from kproxy.registry.http import SchemaRegistry
 
-        registry = SchemaRegistry(_access(args))
+        registry = SchemaRegistry(_registry_access(args))
         sources.append(BackgroundSource(registry) if in_background else registry)
     return RecordValues(Sources(sources), masks)
 
@@ -177,7 +177,7 @@ def _missing_package() -> str | None:
     return None
 
 
-def _access(args: argparse.Namespace) -> RegistryAccess:
+def _registry_access(args: argparse.Namespace) -> RegistryAccess:
     from kproxy.proxy.tls.contexts import TlsFileError, client_context
     from kproxy.registry.http import RegistryAccess
 

@@ -77,7 +77,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         help="forward to this broker; repeat once per --listen, in the same order; without a value: start the built-in "
         "broker",
     )  # fmt: skip
-    options.completes(
+    options.set_completion(
         group.add_argument(
             "--replay", metavar="FILE",
             help="instead of --upstream: answer clients with the responses of this capture, or trace of --detail raw",
@@ -94,7 +94,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         "--cap-versions", action="store_true", help="offer clients no API version that this kproxy cannot decode"
     )
     group.add_argument("--no-check", action="store_true", help="start even if an upstream is unreachable")
-    options.completes(
+    options.set_completion(
         group.add_argument(
             "--trace",
             metavar="DIR",
@@ -125,7 +125,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         help="after Ctrl-C or SIGTERM, end within this time (default: 10): then what is not inspected becomes gaps",
     )  # fmt: skip
     control = group.add_mutually_exclusive_group()
-    options.completes(
+    options.set_completion(
         control.add_argument(
             "--control",
             metavar="PATH",
@@ -134,7 +134,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         options.FILE,
     )
     control.add_argument("--no-control", action="store_true", help="do not create a control socket")
-    options.completes(
+    options.set_completion(
         group.add_argument(
             config_file.OPTION, metavar="TOML", help="read options from this file, e.g. kproxy.toml; a key is the long "
             "name of an option: listen = [\"9092\"]",
@@ -185,11 +185,11 @@ def run(args: argparse.Namespace) -> int:
     sample, inspectors = _sample(args), _inspectors(args)
     upstream: Upstream
     if answers is not None:
-        bound, upstream = listeners.of_replay(args), CapturedResponses(answers)
+        bound, upstream = listeners.replay_listeners(args), CapturedResponses(answers)
     elif broker is not None:
         bound, upstream = listeners.of_broker(args, broker), BuiltInBroker(broker, registry)
     else:
-        bound, upstream = listeners.of_upstreams(args), RunningBrokers(check=not args.no_check)
+        bound, upstream = listeners.upstream_listeners(args), RunningBrokers(check=not args.no_check)
     rewriting = rewriting_of(args, bound)
     directory = None if args.no_trace else _trace_directory(Path(args.trace or _TRACE))
     control = _control(args)

@@ -36,7 +36,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    options.completes(
+    options.set_completion(
         parser.add_argument("file", metavar="FILE", help="pcap, pcapng or trace, or a directory of these"), options.FILE
     )
     parser.add_argument("address", metavar="HOST:PORT", help="the broker")
@@ -66,14 +66,14 @@ def run(args: argparse.Namespace) -> int:
         client_options.login_of(args),
     )
     damage = InputDamage()
-    steps = _steps(args, damage)
+    steps = _read_steps(args, damage)
 
     import asyncio
 
-    from kproxy.client.brokers import brokers
+    from kproxy.client.brokers import fetch_brokers
     from kproxy.client.connection import connect
     from kproxy.client.login import log_in
-    from kproxy.client.versions import advertised
+    from kproxy.client.versions import fetch_versions
     from kproxy.outputs.replay_report import ReplayReport
     from kproxy.replay.exchange import Replayer, ReplayOutcome
     from kproxy.replay.routes import ClusterRoutes
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     async def open_connection(to: Address | None = None) -> BrokerConnection:
         connection = await connect(to or address, args.timeout, tls)
         if login is not None:
-            await log_in(connection, login, await advertised(connection))
+            await log_in(connection, login, await fetch_versions(connection))
         return connection
 
     async def routes() -> ClusterRoutes | None:
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             return None
         connection = await open_connection()
         try:
-            live = await brokers(connection)
+            live = await fetch_brokers(connection)
         except UserError as error:
             warn(f"{error}; all requests go to {args.address}")
             return None
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     return damage.status(FINDINGS if report.counts[ReplayOutcome.DIFFERENT] else same)
 
 
-def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
+def _read_steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     from kproxy.outputs.line_outputs import filter_for
     from kproxy.replay.step_reader import read_steps
     from kproxy.trace.encoding import as_mapping

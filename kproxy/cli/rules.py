@@ -49,22 +49,22 @@ def run(args: argparse.Namespace) -> int:
     if rule is not None:
         _write_json(_as_json(rule) | {"page": rule.page}) if args.json else _write_page(rule)
         return CLEAN
-    entries = _chosen(args.which)
+    entries = _select_rules(args.which)
     _write_json([_as_json(entry) for entry in entries]) if args.json else _write_table(entries)
     return CLEAN
 
 
-def _chosen(words: list[str]) -> list[RulebookEntry]:
+def _select_rules(words: list[str]) -> list[RulebookEntry]:
     from kproxy.outputs import rulebook
 
     severities = {word.lower() for word in words if word.lower() in _SEVERITIES}
     prefixes, search_words = [], []
     for word in words:
-        if (prefix := rulebook.prefix(word)) is not None:
+        if (prefix := rulebook.code_prefix(word)) is not None:
             prefixes.append(prefix)
         elif word.lower() not in _SEVERITIES:
             if not rulebook.search([word]):
-                raise UserError(f"{word}: {rulebook.unknown(word)}")
+                raise UserError(f"{word}: {rulebook.unknown_rule_message(word)}")
             search_words.append(word)
     rules = [
         entry

@@ -23,7 +23,7 @@ _Result: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
 
 HELP = "regenerate the protocol data from Kafka releases"
 
-_OF_LINES = "regenerate the API versions that brokers of each Kafka release advertise"
+_LINES_HELP = "regenerate the API versions that brokers of each Kafka release advertise"
 
 _EXAMPLES = """
 Name every release whose versions kproxy should know: the data is their union, and nothing else. Read the report before
@@ -35,7 +35,7 @@ examples:
   kproxy schemas import 3.9.1 4.4.0 --jars ~/.m2/repository
   kproxy schemas import --check                 # check the releases in the data, write nothing
 """
-_EXAMPLES_OF_LINES = """
+_LINES_EXAMPLES = """
 A release replaces other releases of its line (4.4.1 replaces 4.4.0). Lines that are not named stay unchanged.
 
 examples:
@@ -48,8 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, described, examples, make in (
-        ("import", HELP, _EXAMPLES, _import),
-        ("lines", _OF_LINES, _EXAMPLES_OF_LINES, _lines),
+        ("import", HELP, _EXAMPLES, _import_messages),
+        ("lines", _LINES_HELP, _LINES_EXAMPLES, _import_lines),
     ):
         child = actions.add_parser(
             name, help=described, description=described, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -57,13 +57,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         child.add_argument(
             "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0 (default: the releases in the data)"
         )
-        options.completes(
+        options.set_completion(
             child.add_argument(
                 "--jars", type=Path, metavar="DIR", help="directory with the jars (default: download with Maven)"
             ),
             options.DIRECTORY,
         )
-        options.completes(
+        options.set_completion(
             child.add_argument(
                 "--output", type=Path, metavar="DIR", help="where to write (default: dissectors/schemas)"
             ),
@@ -103,7 +103,7 @@ def _content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _import(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _import_messages(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
     """Import the messages of releases, and the versions that their brokers advertise."""
     from dissectors import schemas
     from dissectors.schemas.importer.data import FILES, SchemaData, make
@@ -123,7 +123,7 @@ def _import(release_names: Sequence[str], jars: Path | None, present: Mapping[st
     return {**made.files(), **files}, notes, changes(old_data, made) + change_lines
 
 
-def _lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _import_lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
     """Import the versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
     from kproxy.schema_import.jars import BROKER_COMPONENTS

@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="REQUEST",
         help="the broker, then the requests; '-' reads requests as JSON Lines from standard input",
     )  # fmt: skip
-    options.completes(words, _COMPLETION)
+    options.set_completion(words, _COMPLETION)
     parser.add_argument("--complete", metavar="LINE", help=argparse.SUPPRESS)  # for the scripts of kproxy completion
     parser.add_argument("-v", "--api-version", type=int, metavar="N", dest="api_version",
                         help="version of requests without :VERSION (default: the newest of the broker)")  # fmt: skip
@@ -89,7 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    from kproxy.client.plan import encoded
+    from kproxy.client.plan import encode_requests
 
     if args.complete is not None:
         from kproxy.client.completion import candidates
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.encode:
         sending_options = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
         refuse(args, sending_options, "has no effect with --encode, which sends nothing")
-        frames = _raw(args) if args.raw else encoded(_planned(args, words), args.client_id)
+        frames = _raw(args) if args.raw else encode_requests(_plan_requests(args, words), args.client_id)
         print("\n".join(frame.hex() for frame in frames))  # noqa: T201
         return CLEAN
     if not words:
@@ -118,33 +118,33 @@ def run(args: argparse.Namespace) -> int:
         client_options.login_of(args),
     )
     raw = _raw(args) if args.raw else None
-    requests = [] if raw is not None else _planned(args, words[1:])
+    requests = [] if raw is not None else _plan_requests(args, words[1:])
 
     import asyncio
 
     async def send() -> list[SentRequest]:
         from kproxy.client.connection import connect
-        from kproxy.client.exchange import pipelined
+        from kproxy.client.exchange import send_pipelined
         from kproxy.client.login import log_in
         from kproxy.client.plan import needs_versions
-        from kproxy.client.versions import advertised
+        from kproxy.client.versions import fetch_versions
 
         connection = await connect(address, args.timeout, tls)
         try:
-            served_versions = await advertised(connection) if login or needs_versions(requests) else {}
+            served_versions = await fetch_versions(connection) if login or needs_versions(requests) else {}
             if login is not None:
                 await log_in(connection, login, served_versions)
             frames = (
-                raw if raw is not None else encoded(requests, args.client_id, served_versions, connection.next_correlation_id)
+                raw if raw is not None else encode_requests(requests, args.client_id, served_versions, connection.next_correlation_id)
             )
-            return await pipelined(connection, frames)
+            return await send_pipelined(connection, frames)
         finally:
             connection.close()
 
     return max(_show(exchange, selection, as_json=args.json) for exchange in asyncio.run(send()))
 
 
-def _planned(args: argparse.Namespace, words: Sequence[str]) -> list[PlannedRequest]:
+def _plan_requests(args: argparse.Namespace, words: Sequence[str]) -> list[PlannedRequest]:
     from kproxy.client.plan import from_lines, from_words
 
     if words == ["-"]:
@@ -157,7 +157,7 @@ def _planned(args: argparse.Namespace, words: Sequence[str]) -> list[PlannedRequ
 def _raw(args: argparse.Namespace) -> list[bytes]:
     """The bytes of ``--raw`` as whole frames, then what follows them."""
     from dissectors.hexdump import HexError, unhex_all
-    from kproxy.client.exchange import frames_in
+    from kproxy.client.exchange import split_frames
 
     try:
         data = b"".join(unhex_all(sys.stdin.read(_MAX_INPUT) if args.raw == "-" else args.raw))
@@ -165,14 +165,14 @@ def _raw(args: argparse.Namespace) -> list[bytes]:
         raise UserError(f"--raw: {error}") from None
     if not data:
         raise UserError("--raw: no bytes given")
-    frames, remainder = frames_in(data)
+    frames, remainder = split_frames(data)
     return [*frames, remainder] if remainder else frames
 
 
 def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
     """Print one exchange; return the exit status that it deserves."""
     from kproxy.inspection.explain import explain
-    from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation
+    from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings, write_explanation
     from kproxy.trace.encoding import encode_json
 
     status = FINDINGS if exchange.problem else CLEAN
@@ -186,7 +186,7 @@ def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
         print()  # noqa: T201
     if exchange.response is not None:
         response = explain(exchange.response, exchange.request)
-        findings = shown_findings(response, selection)
+        findings = selected_findings(response, selection)
         if is_failure(response, findings, selection):
             status = FINDINGS
         entry["response"] = explanation_json(response, findings)

@@ -23,7 +23,7 @@ def configure(parser: options.OptionGroup) -> None:
     group = parser.add_argument_group("TLS")
 
     def file(option: str, help_: str, metavar: str = "PEM") -> None:
-        options.completes(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
+        options.set_completion(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
 
     file("--tls-cert", "accept clients with TLS, with this certificate and its chain; kproxy ca create makes one")
     file("--tls-key", "the private key of --tls-cert")

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_sources(parser: options.OptionGroup) -> None:
     """Declare the argument for what to show."""
-    options.completes(parser.add_argument(
+    options.set_completion(parser.add_argument(
         "sources", nargs="*", metavar="SOURCE",
         help="traces, captures, directories of these, '-' for standard input, or HOST:PORT or the control socket of "
         "a running proxy",
@@ -152,7 +152,7 @@ def source_of(
     """
     payload_options.record_values_of(args)
     options.limits_of(args)
-    source = _opened(args, choose, on_message, reads_keys=reads_keys)
+    source = _open(args, choose, on_message, reads_keys=reads_keys)
     try:
         _check_options(args, source)
     except UserError:
@@ -178,12 +178,12 @@ def _check_options(args: argparse.Namespace, source: Source) -> None:
         refuse(args, ("keep",), "is for a running proxy: leave it out")
 
 
-def _opened(
+def _open(
     args: argparse.Namespace, choose: Callable[[Choices], str], on_message: Callable[[str], object], *, reads_keys: bool
 ) -> Source:
     from kproxy.browse.sources.child_proxy import ChildProxySource
     from kproxy.browse.sources.factory import open_source
-    from kproxy.browse.sources.source import SeveralSources
+    from kproxy.browse.sources.source import AmbiguousSourceError
 
     proxy = start_child_proxy(args, on_message)
     if proxy is not None:
@@ -191,11 +191,11 @@ def _opened(
     capture = command_line.options_of(args, add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep, reads_keys=reads_keys)
-    except SeveralSources as error:
+    except AmbiguousSourceError as error:
         return open_source([choose(error.choices)], capture, keep=args.keep)
 
 
-def refuse_several(command: str, choices: Choices) -> NoReturn:
+def refuse_ambiguous(command: str, choices: Choices) -> NoReturn:
     """List the running proxies, each with the command that shows it.
 
     Raises:
@@ -211,7 +211,7 @@ def _choose(choices: Choices) -> str:
     from kproxy.tui.proxy_picker import Chooser
 
     if not sys.stdin.isatty():
-        refuse_several("tui", choices)
+        refuse_ambiguous("tui", choices)
     if (name := Chooser(choices).run()) is None:
         raise SystemExit(CLEAN)
     return name

@@ -63,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
     filter_for(args.filter)
     with ExitStack() as opened:
-        sockets, host = _bound(args.bind)
+        sockets, host = _bind(args.bind)
         for listening in sockets:
             opened.enter_context(listening)
-        source = tui.source_of(args, partial(tui.refuse_several, "web"), reads_keys=False, on_message=say)
+        source = tui.source_of(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=say)
         opened.callback(source.close)
         port = sockets[0].getsockname()[1]
         access = AccessControl(host, port)
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _bound(text: str) -> tuple[list[socket.socket], str | None]:
+def _bind(text: str) -> tuple[list[socket.socket], str | None]:
     """The listening sockets, and the host as given."""
     from kproxy.proxy.address import TcpAddress, parse_listen
     from kproxy.proxy.sockets import listen

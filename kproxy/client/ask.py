@@ -6,12 +6,12 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.messages.message import read_response
-from kproxy.client.connection import BrokerConnection, Silent
+from kproxy.client.connection import BrokerConnection, NoResponse
 from kproxy.client.request import ClientRequest
 from kproxy.errors import FINDINGS, UserError
 
 
-async def ask(connection: BrokerConnection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
+async def send_request(connection: BrokerConnection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
     """The body of the response, as `dissectors.wire.decode.decode` returns it.
 
     Raises:
@@ -21,7 +21,7 @@ async def ask(connection: BrokerConnection, api: schemas.Api, version: int, **va
     try:
         # A broker that does not know the version of ApiVersions answers in version 0 (KIP-511), which is handled.
         message = read_response(await connection.receive(), api.key, version)
-    except Silent as no_response:
+    except NoResponse as no_response:
         raise UserError(f"{api.name} v{version}: {no_response}", FINDINGS) from None
     if message.error or message.opaque:
         raise UserError(

@@ -24,7 +24,7 @@ from kproxy.errors import UserError
 from kproxy.filters.errors import nearest
 
 _PART: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
-_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
@@ -52,7 +52,7 @@ def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
         UserError: A field does not exist, or a value does not fit its type.
     """
     if not isinstance(value, Mapping):
-        raise UserError(f"{path or struct.name} takes an object such as {{}}, not {_shown(value)}")
+        raise UserError(f"{path or struct.name} takes an object such as {{}}, not {_json_excerpt(value)}")
     values = {}
     for name, element in value.items():
         field_path = f"{path}.{name}" if path else name
@@ -106,7 +106,7 @@ def _field(struct: Layout, name: str, path: str) -> Field:
 
 def _value(field: Field, text: str, path: str) -> Any:
     if text == "null":
-        return _null(field, path)
+        return _check_nullable(field, path)
     if text[:1] in ("[", "{") and (field.array or field.struct or field.type == "records"):
         try:
             return _json_value(field, msgspec.json.decode(text), path)
@@ -125,18 +125,18 @@ def _element(field: Field, text: str, path: str) -> Any:
     return _scalar(field.type, text, path)
 
 
-def _null(field: Field, path: str) -> None:
+def _check_nullable(field: Field, path: str) -> None:
     if not field.nullable:
         raise UserError(f"{path} cannot be null; to send it nevertheless, pass --edit null_in_non_nullable:{path}")
 
 
 def _json_value(field: Field, value: Any, path: str) -> Any:
     if value is None:
-        return _null(field, path)
+        return _check_nullable(field, path)
     if not field.array:
         return _json_element(field, value, path)
     if not isinstance(value, list):
-        raise UserError(f"{path} takes an array, not {_shown(value)}")
+        raise UserError(f"{path} takes an array, not {_json_excerpt(value)}")
     return [_json_element(field, element, f"{path}[{index}]") for index, element in enumerate(value)]
 
 
@@ -146,7 +146,7 @@ def _json_element(field: Field, value: Any, path: str) -> Any:
     if field.type == "records" and isinstance(value, Mapping | list):
         return _batches(value if isinstance(value, list) else [value], path)
     if field.type in ("string", "bytes", "records", "uuid") and not isinstance(value, str):
-        raise UserError(f"{path} takes text, not {_shown(value)}")
+        raise UserError(f"{path} takes text, not {_json_excerpt(value)}")
     return _scalar(field.type, str(value).lower() if isinstance(value, bool) else str(value), path)
 
 
@@ -162,7 +162,7 @@ def _scalar(kind: str, text: str, path: str) -> Any:
             case "uuid":
                 return _uuid(text)
             case "bool":
-                return _TRUTH[text.lower()]
+                return _BOOLEANS[text.lower()]
             case "float64":
                 return float(text)
             case _:
@@ -207,10 +207,10 @@ def _batches(entries: list[Any], path: str) -> bytes:
             raise UserError(f"{path}: a record has key, value, headers and timestamp, not {min(unknown)}")
         headers = record.get("headers") or {}
         if not isinstance(headers, Mapping):
-            raise UserError(f"{path}: headers are an object such as {{}}, not {_shown(headers)}")
+            raise UserError(f"{path}: headers are an object such as {{}}, not {_json_excerpt(headers)}")
         timestamp = record.get("timestamp", now)
         if not isinstance(timestamp, int):
-            raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_shown(timestamp)}")
+            raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_json_excerpt(timestamp)}")
         batch_records.append({
             "key": _payload(record.get("key")),
             "value": _payload(record.get("value")),
@@ -229,5 +229,5 @@ def _payload(value: Any) -> bytes | None:
     return _bytes(value) if isinstance(value, str) else msgspec.json.encode(value)
 
 
-def _shown(value: Any) -> str:
+def _json_excerpt(value: Any) -> str:
     return msgspec.json.encode(value).decode()[:60]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from kproxy.client.ask import ask
+from kproxy.client.ask import send_request
 from kproxy.client.connection import BrokerConnection
 from kproxy.client.request import api_of
-from kproxy.client.versions import advertised, newest
+from kproxy.client.versions import fetch_versions, newest_version
 from kproxy.proxy.address import TcpAddress
 
 
-async def brokers(connection: BrokerConnection) -> dict[int, TcpAddress]:
+async def fetch_brokers(connection: BrokerConnection) -> dict[int, TcpAddress]:
     """The brokers by node id, from Metadata.
 
     Raises:
         UserError: The broker does not answer, or its answers do not decode.
     """
     api = api_of("Metadata")
-    body = await ask(connection, api, newest(api, await advertised(connection)), topics=[])
+    body = await send_request(connection, api, newest_version(api, await fetch_versions(connection)), topics=[])
     return {broker["node_id"]: TcpAddress(broker["host"], broker["port"]) for broker in body["brokers"]}

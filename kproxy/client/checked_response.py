@@ -7,7 +7,7 @@ from typing import Any
 
 from dissectors.messages import summary
 from kproxy.client.connection import connect
-from kproxy.client.exchange import pipelined
+from kproxy.client.exchange import send_pipelined
 from kproxy.errors import FINDINGS, UserError
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.proxy.address import parse_upstream
@@ -59,7 +59,7 @@ async def exchange(address: str, frame: bytes, *, within: float = 10.0) -> Check
     """
     connection = await connect(parse_upstream(address, "address"), within)
     try:
-        [sent] = await pipelined(connection, [frame])
+        [sent] = await send_pipelined(connection, [frame])
     finally:
         connection.close()
     if sent.problem is not None:

@@ -25,7 +25,7 @@ class ClientTls:
     server_name: str | None = None
 
 
-class Silent(Exception):
+class NoResponse(Exception):
     """No complete response arrived. The message is one sentence; `closed`: the broker has ended the connection."""
 
     def __init__(self, sentence: str, *, closed: bool) -> None:
@@ -73,12 +73,12 @@ class BrokerConnection:
                 while (size := self._size()) is None or len(self._received) < size:
                     data = await self._reader.read(_CHUNK)
                     if not data:
-                        raise self._silent("the broker closed the connection", closed=True)
+                        raise self._no_response("the broker closed the connection", closed=True)
                     self._received += data
         except TimeoutError:
-            raise self._silent(f"no response within {within:g} s") from None
+            raise self._no_response(f"no response within {within:g} s") from None
         except OSError as error:
-            raise self._silent(f"the connection broke: {sockets.reason(error)}", closed=True) from None
+            raise self._no_response(f"the connection broke: {sockets.reason(error)}", closed=True) from None
         frame = bytes(self._received[:size])
         del self._received[:size]
         return frame
@@ -93,17 +93,17 @@ class BrokerConnection:
             return None
         size = int.from_bytes(self._received[:4], "big", signed=True)
         if self._received.startswith(_TLS_ALERT):
-            raise self._silent("the broker answers with a TLS alert: pass --tls")
+            raise self._no_response("the broker answers with a TLS alert: pass --tls")
         if not 0 <= size <= MAX_FRAME_BYTES:
-            raise self._silent(
+            raise self._no_response(
                 f"the response's length prefix is {size}: this is not Kafka's protocol, or a response of more than "
                 f"{MAX_FRAME_BYTES >> 20} MiB"
             )
         return size + 4
 
-    def _silent(self, sentence: str, *, closed: bool = False) -> Silent:
+    def _no_response(self, sentence: str, *, closed: bool = False) -> NoResponse:
         count = len(self._received)
-        return Silent(sentence + (f" after {count} bytes of a response" if count else ""), closed=closed)
+        return NoResponse(sentence + (f" after {count} bytes of a response" if count else ""), closed=closed)
 
 
 async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from dissectors.messages.message import read_request
 from dissectors.schemas.codes import ApiKey
-from kproxy.client.connection import BrokerConnection, Silent
+from kproxy.client.connection import BrokerConnection, NoResponse
 
-_SHORTEST = 12  # a length prefix, API key and version, a correlation id
+_MIN_REQUEST_SIZE = 12  # a length prefix, API key and version, a correlation id
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class SentRequest:
     problem: str | None = None
 
 
-async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> list[SentRequest]:
+async def send_pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> list[SentRequest]:
     """Send all requests without waiting, then receive their responses.
 
     Kafka answers in the order of the requests, so each response is paired with the oldest request; another correlation
@@ -44,35 +44,35 @@ async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> 
             continue
         try:
             response = await connection.receive()
-        except Silent as no_response:
+        except NoResponse as no_response:
             exchanges.append(SentRequest(request, problem=str(no_response)))
             problem = "not answered either"
         else:
             latency_ms = 1000 * (time.perf_counter() - sent_at)
-            exchanges.append(SentRequest(request, response, latency_ms, wrong_correlation_id(request, response)))
+            exchanges.append(SentRequest(request, response, latency_ms, correlation_id_mismatch(request, response)))
     return exchanges
 
 
 def expects_response(request: bytes) -> bool:
     """Whether the broker answers this frame: every request but Produce with acks=0."""
-    if len(request) < _SHORTEST or int.from_bytes(request[4:6], "big") != ApiKey.PRODUCE:
+    if len(request) < _MIN_REQUEST_SIZE or int.from_bytes(request[4:6], "big") != ApiKey.PRODUCE:
         return True
     return read_request(request).body.get("acks") != 0
 
 
-def frames_in(data: bytes) -> tuple[list[bytes], bytes]:
+def split_frames(data: bytes) -> tuple[list[bytes], bytes]:
     """Cut bytes into whole frames by their length prefixes; the second value is what remains."""
     frames, start = [], 0
     while start + 4 <= len(data):
         end = start + 4 + int.from_bytes(data[start : start + 4], "big", signed=True)
-        if not start + _SHORTEST <= end <= len(data):
+        if not start + _MIN_REQUEST_SIZE <= end <= len(data):
             break
         frames.append(data[start:end])
         start = end
     return frames, data[start:]
 
 
-def wrong_correlation_id(request: bytes, response: bytes) -> str | None:
+def correlation_id_mismatch(request: bytes, response: bytes) -> str | None:
     """A sentence if a response frame does not have the correlation id of the request frame."""
     expected, actual = (int.from_bytes(part, "big", signed=True) for part in (request[8:12], response[4:8]))
     return None if actual == expected else f"the response has correlation id {actual}, not {expected} as its request"

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
-from kproxy.client.ask import ask
+from kproxy.client.ask import send_request
 from kproxy.client.connection import BrokerConnection
-from kproxy.client.versions import Advertised, newest
+from kproxy.client.versions import VersionRanges, newest_version
 from kproxy.errors import FINDINGS, UserError
 
 #: Yields messages to send, and is sent the broker's; raises `_InvalidServerMessage` if these are wrong.
@@ -41,13 +41,13 @@ class ClientLogin:
         return _oauthbearer(self.password) if self.mechanism == "OAUTHBEARER" else _plain(self.username, self.password)
 
 
-async def log_in(connection: BrokerConnection, login: ClientLogin, served: Advertised) -> None:
+async def log_in(connection: BrokerConnection, login: ClientLogin, served: VersionRanges) -> None:
     """Log in as the first thing after ApiVersions.
 
     Raises:
         UserError: The broker rejects the login, or does not prove that it knows the password.
     """
-    body = await _ask(connection, ApiKey.SASL_HANDSHAKE, served, mechanism=login.mechanism)
+    body = await _send_request(connection, ApiKey.SASL_HANDSHAKE, served, mechanism=login.mechanism)
     if body["error_code"]:
         offered = ", ".join(body["mechanisms"] or ()) or "none"
         raise UserError(
@@ -57,7 +57,7 @@ async def log_in(connection: BrokerConnection, login: ClientLogin, served: Adver
     message = next(steps)
     try:
         while True:
-            body = await _ask(connection, ApiKey.SASL_AUTHENTICATE, served, auth_bytes=message)
+            body = await _send_request(connection, ApiKey.SASL_AUTHENTICATE, served, auth_bytes=message)
             if body["error_code"]:
                 raise UserError(
                     f"the broker rejects the login: {body['error_message'] or 'it gives no reason'}", FINDINGS
@@ -65,20 +65,20 @@ async def log_in(connection: BrokerConnection, login: ClientLogin, served: Adver
             message = steps.send(body["auth_bytes"])
     except StopIteration:
         return
-    except _Mistrust as error:
+    except _InvalidServerMessage as error:
         raise UserError(
             f"the broker's SASL answer is wrong: {error}; check the password and the broker", FINDINGS
         ) from None
 
 
-class _Mistrust(Exception):
+class _InvalidServerMessage(Exception):
     """The broker's message breaks the mechanism. The message says how, without secrets."""
 
 
-async def _ask(connection: BrokerConnection, key: ApiKey, served: Advertised, **values: object) -> dict[str, Any]:
+async def _send_request(connection: BrokerConnection, key: ApiKey, served: VersionRanges, **values: object) -> dict[str, Any]:
     api = schemas.api(key)
     assert api is not None
-    return await ask(connection, api, newest(api, served), **values)
+    return await send_request(connection, api, newest_version(api, served), **values)
 
 
 def _plain(username: str, password: str) -> _Steps:
@@ -100,14 +100,14 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
     server_first = (yield f"n,,{client_first_bare}".encode()).decode(errors="replace")
     server_attributes = _attributes(server_first)
     if not server_attributes.get("r", "").startswith(nonce) or not server_attributes.get("i", "").isdecimal() or "s" not in server_attributes:
-        raise _Mistrust("its first message does not contain the nonce, a salt and an iteration count")
+        raise _InvalidServerMessage("its first message does not contain the nonce, a salt and an iteration count")
     iterations = int(server_attributes["i"])
     if not 0 < iterations <= _MAX_ITERATIONS:
-        raise _Mistrust(f"it asks for {iterations} iterations")
+        raise _InvalidServerMessage(f"it asks for {iterations} iterations")
     try:
         salt = base64.b64decode(server_attributes["s"], validate=True)
     except ValueError:
-        raise _Mistrust("its salt is not base64") from None
+        raise _InvalidServerMessage("its salt is not base64") from None
     salted_password = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     client_key = hmac.digest(salted_password, b"Client Key", digest)
     client_final_without_proof = f"c=biws,r={server_attributes['r']}"
@@ -119,7 +119,7 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
     )
     server_signature = hmac.digest(hmac.digest(salted_password, b"Server Key", digest), auth_message, digest)
     if not hmac.compare_digest(final_attributes.get("v", ""), base64.b64encode(server_signature).decode()):
-        raise _Mistrust("it does not prove that it knows the password")
+        raise _InvalidServerMessage("it does not prove that it knows the password")
 
 
 def _attributes(text: str) -> dict[str, str]:

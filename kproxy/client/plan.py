@@ -16,7 +16,7 @@ from dissectors.edits.notation import EditMaker, edit_of
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.assignments import assign, from_json
 from kproxy.client.request import API_WORD, CLIENT_ID, ClientRequest, api_of, body_layout
-from kproxy.client.versions import Advertised, newest
+from kproxy.client.versions import VersionRanges, newest_version
 from kproxy.errors import UserError
 
 
@@ -107,10 +107,10 @@ def needs_versions(requests: Sequence[PlannedRequest]) -> bool:
     return any(request.version is None for request in requests)
 
 
-def encoded(
+def encode_requests(
     requests: Sequence[PlannedRequest],
     client_id: str | None = CLIENT_ID,
-    served: Advertised | None = None,
+    served: VersionRanges | None = None,
     next_correlation_id: Callable[[], int] | None = None,
 ) -> list[bytes]:
     """The frames. Without the broker's versions, the newest that kproxy knows are used.
@@ -126,7 +126,7 @@ def encoded(
     for planned_request in requests:
         version = planned_request.version
         if version is None:
-            version = newest(planned_request.api, served) if served else planned_request.api.max_version
+            version = newest_version(planned_request.api, served) if served else planned_request.api.max_version
         request = planned_request.at(version)
         if not frames:
             frames.append(request.frame(next_id(), client_id, uuid_text(uuid.uuid4().bytes)))

@@ -7,16 +7,16 @@ from typing import TypeAlias
 
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
-from kproxy.client.ask import ask
+from kproxy.client.ask import send_request
 from kproxy.client.connection import BrokerConnection, ClientTls, connect
 from kproxy.errors import FINDINGS, UserError
 from kproxy.proxy.address import Address
 
 #: API key -> lowest and highest version.
-Advertised: TypeAlias = Mapping[int, tuple[int, int]]
+VersionRanges: TypeAlias = Mapping[int, tuple[int, int]]
 
 
-async def advertised(connection: BrokerConnection) -> Advertised:
+async def fetch_versions(connection: BrokerConnection) -> VersionRanges:
     """Ask for the broker's versions like a Kafka client: at the newest version, then at 0 if it is unknown (KIP-511).
 
     Raises:
@@ -25,11 +25,11 @@ async def advertised(connection: BrokerConnection) -> Advertised:
     api = schemas.api(ApiKey.API_VERSIONS)
     assert api is not None
     version = api.max_version
-    body = await ask(connection, api, version)
+    body = await send_request(connection, api, version)
     if body["error_code"] == Error.UNSUPPORTED_VERSION and version:
         offered = {key["api_key"]: key for key in body["api_keys"]}.get(api.key)
         version = min(version, offered["max_version"]) if offered else 0
-        body = await ask(connection, api, version)
+        body = await send_request(connection, api, version)
     if body["error_code"]:
         raise UserError(
             f"ApiVersions v{version} returned {schemas.error_name(body['error_code'])}: pass -v N", FINDINGS
@@ -37,7 +37,7 @@ async def advertised(connection: BrokerConnection) -> Advertised:
     return {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
 
 
-async def advertised_at(address: Address, within: float, tls: ClientTls | None = None) -> Advertised:
+async def fetch_versions_from(address: Address, within: float, tls: ClientTls | None = None) -> VersionRanges:
     """Ask for the broker's versions on a connection of its own, see `advertised`.
 
     Raises:
@@ -45,12 +45,12 @@ async def advertised_at(address: Address, within: float, tls: ClientTls | None =
     """
     connection = await connect(address, within, tls)
     try:
-        return await advertised(connection)
+        return await fetch_versions(connection)
     finally:
         connection.close()
 
 
-def newest(api: schemas.Api, served: Advertised) -> int:
+def newest_version(api: schemas.Api, served: VersionRanges) -> int:
     """The newest version that the broker and kproxy know.
 
     Raises:

@@ -19,7 +19,7 @@ POLLS: Final = frozenset({
 
 #: Above this product of lengths, sequences are aligned by counting: matching them would take seconds.
 _MAX_MATCHED: Final = 1_000_000
-_SHORTEST_RATIO: Final = 0.5  # of connections with different client ids
+_MIN_RATIO: Final = 0.5  # of connections with different client ids
 
 ExchangePair = tuple[RecordedExchange, RecordedExchange]
 
@@ -46,15 +46,15 @@ def align_connections(
     unpaired_b: list[RecordedConnection] = []
     for client in clients:
         connections_a, connections_b = ([connection for connection in side if connection.client_id == client] for side in (a, b))
-        yield from _most_similar(connections_a, connections_b, 0.0)
+        yield from _pair_most_similar(connections_a, connections_b, 0.0)
         unpaired_a += connections_a
         unpaired_b += connections_b
-    yield from _most_similar(unpaired_a, unpaired_b, _SHORTEST_RATIO)
+    yield from _pair_most_similar(unpaired_a, unpaired_b, _MIN_RATIO)
     yield from ((connection, None) for connection in unpaired_a)
     yield from ((None, connection) for connection in unpaired_b)
 
 
-def _most_similar(
+def _pair_most_similar(
     a: list[RecordedConnection], b: list[RecordedConnection], min_ratio: float
 ) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
     """Pair connections, and remove them from `a` and `b`."""
@@ -90,11 +90,11 @@ def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
     exchanges = AlignedExchanges()
     for slice_a, slice_b in _blocks([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
         _pair_block(a[slice_a], b[slice_b], exchanges)
-    exchanges.moved = pair_rest(exchanges.only_a, exchanges.only_b)
+    exchanges.moved = pair_remaining(exchanges.only_a, exchanges.only_b)
     return exchanges
 
 
-def pair_rest(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
+def pair_remaining(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
     """Pair exchanges by API and version wherever they are, and remove them from `a` and `b`."""
     return [*_pair_equal(a, b, _key), *_pair_equal(a, b, _loose_key)]
 

@@ -27,7 +27,7 @@ _MAX_DEPTH: Final = 64
 TopicName = Callable[[str], str | None]
 
 
-class Why(StrEnum):
+class DifferenceKind(StrEnum):
     """How two values differ."""
 
     VALUE = "value"
@@ -48,7 +48,7 @@ class FieldDifference:
     path: str
     a: Any
     b: Any
-    why: Why
+    why: DifferenceKind
     owner: str
 
 
@@ -110,7 +110,7 @@ class _Comparer:
             if name in a and name in b:
                 self._values(inner_owner, name, field_path, a[name], b[name])
             elif self._same_layout:
-                self._add(owner, field_path, a.get(name), b.get(name), Why.ONLY_IN_A if name in a else Why.ONLY_IN_B)
+                self._add(owner, field_path, a.get(name), b.get(name), DifferenceKind.ONLY_IN_A if name in a else DifferenceKind.ONLY_IN_B)
 
     def _values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
         if len(path) > _MAX_DEPTH:
@@ -120,12 +120,12 @@ class _Comparer:
         elif isinstance(a, list) and isinstance(b, list):
             self._arrays(owner, name, path, a, b)
         else:
-            self._scalars(owner, name, path, _plain(a), _plain(b))
+            self._scalars(owner, name, path, _as_json_value(a), _as_json_value(b))
 
     def _arrays(self, owner: str, name: str, path: tuple[str, ...], a: list[Any], b: list[Any]) -> None:
         is_keyed = name not in _ORDERED and kind_of(owner, name) is None
-        elements_a = dict(_keyed(a, self._topic_names[0]) if is_keyed else enumerate(a))
-        elements_b = dict(_keyed(b, self._topic_names[1]) if is_keyed else enumerate(b))
+        elements_a = dict(_with_keys(a, self._topic_names[0]) if is_keyed else enumerate(a))
+        elements_b = dict(_with_keys(b, self._topic_names[1]) if is_keyed else enumerate(b))
         if is_keyed and elements_a.keys() != elements_b.keys() and self._are_assigned(owner, [*a, *b]):
             elements_a, elements_b = dict(enumerate(a)), dict(enumerate(b))
         indexes = {key: index for index, key in enumerate(elements_b)}
@@ -134,9 +134,9 @@ class _Comparer:
             if key in elements_b:
                 self._values(owner, name, element_path, value, elements_b.pop(key))
             else:
-                self._add(owner, element_path, value, None, Why.ONLY_IN_A)
+                self._add(owner, element_path, value, None, DifferenceKind.ONLY_IN_A)
         for key, value in elements_b.items():
-            self._add(owner, (*path, str(indexes[key])), None, value, Why.ONLY_IN_B)
+            self._add(owner, (*path, str(indexes[key])), None, value, DifferenceKind.ONLY_IN_B)
 
     def _are_assigned(self, owner: str, elements: list[Any]) -> bool:
         """Whether these are partitions that depend on the assignment of a group."""
@@ -155,17 +155,17 @@ class _Comparer:
             if kind in self._may_differ and unset[0] == unset[1] and not is_special:
                 return
         if a != b and not (_is_withheld(a) and _is_withheld(b)):
-            self._add(owner, path, a, b, Why.ERROR_CODE if name.endswith("error_code") else Why.VALUE)
+            self._add(owner, path, a, b, DifferenceKind.ERROR_CODE if name.endswith("error_code") else DifferenceKind.VALUE)
 
-    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: Why) -> None:
+    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: DifferenceKind) -> None:
         self.found.differences.append(FieldDifference(render(path), a, b, why, owner))
 
 
-def _keyed(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
+def _with_keys(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
     """Elements with what identifies them: names and numbers of a struct, a scalar itself; else their number."""
     counts: Counter[Any] = Counter()
     for element in elements:
-        key: object = _identity(element, topic_name) if isinstance(element, dict) else _plain(element)
+        key: object = _identity(element, topic_name) if isinstance(element, dict) else _as_json_value(element)
         key = None if isinstance(key, list) else key
         counts[key] += 1
         yield (key, counts[key]), element
@@ -179,7 +179,7 @@ def _identity(struct: Mapping[str, Any], topic_name: TopicName) -> tuple[tuple[s
     return tuple(key)
 
 
-def _plain(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
     """A value as JSON has it."""
     return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dissectors.messages.message import api_name
-from dissectors.messages.readiness import only_not_ready
-from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_rest
-from kproxy.comparison.bodies import FieldDifference, Why, compare_bodies
+from dissectors.messages.readiness import are_all_not_ready
+from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_remaining
+from kproxy.comparison.bodies import FieldDifference, DifferenceKind, compare_bodies
 from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.comparison.members import with_sorted_members
-from kproxy.comparison.polls import compare_polls, poll_values, unanswered
+from kproxy.comparison.polls import compare_polls, poll_values, unanswered_requests
 from kproxy.comparison.traffic import RecordedConnection, RecordedExchange, RecordedTraffic
 from kproxy.trace.encoding import encode_json
 
@@ -75,22 +75,22 @@ class _Comparer:
         unpaired_b: list[RecordedExchange] = []
         for connection_a, connection_b in align_connections(self._a.connections, self._b.connections):
             if connection_a is not None and connection_b is not None:
-                for aligned in self._exchanges(self._compared(connection_a), self._compared(connection_b)):
+                for aligned in self._exchanges(self._compared_exchanges(connection_a), self._compared_exchanges(connection_b)):
                     unpaired_a += aligned.only_a
                     unpaired_b += aligned.only_b
             elif (unpaired := connection_a or connection_b) is not None:
-                self._only_connection(unpaired, "A" if connection_a else "B")
+                self._add_unpaired_connection(unpaired, "A" if connection_a else "B")
         # A client sends some requests on any of its connections.
-        for pair in pair_rest(unpaired_a, unpaired_b):
+        for pair in pair_remaining(unpaired_a, unpaired_b):
             self._pair(*pair)
         routine: Counter[str] = Counter()
-        for unpaired_exchanges, why in ((unpaired_a, Why.ONLY_IN_A), (unpaired_b, Why.ONLY_IN_B)):
+        for unpaired_exchanges, why in ((unpaired_a, DifferenceKind.ONLY_IN_A), (unpaired_b, DifferenceKind.ONLY_IN_B)):
             for exchange in unpaired_exchanges:
                 failed = exchange.response is not None and exchange.response.errors
                 if exchange.api in _ROUTINE and not failed:
                     routine[exchange.api] += 1
                 else:
-                    self._only(exchange, why)
+                    self._add_unpaired(exchange, why)
         if routine:
             summary = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
             self.made.notes.append(f"additional routine requests, not compared: {summary}")
@@ -102,7 +102,7 @@ class _Comparer:
         }
         polls_a, polls_b = self._polls(self._a, common), self._polls(self._b, common)
         connections = (*self._a.connections, *self._b.connections)
-        missing = {id(exchange) for connection in connections for exchange in unanswered(connection.exchanges)}
+        missing = {id(exchange) for connection in connections for exchange in unanswered_requests(connection.exchanges)}
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for key in dict.fromkeys((*polls_a, *polls_b)):
             values_a, values_b = (
@@ -113,8 +113,8 @@ class _Comparer:
             counts[key[0]][1] += values_b.count
             if not values_a.count or not values_b.count:
                 first = (polls_a.get(key) or polls_b[key])[0]
-                why = Why.ONLY_IN_A if values_a.count else Why.ONLY_IN_B
-                self._only(first, why)
+                why = DifferenceKind.ONLY_IN_A if values_a.count else DifferenceKind.ONLY_IN_B
+                self._add_unpaired(first, why)
                 continue
             locations = [next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "") for side in (polls_a, polls_b)]
             if bool(locations[0]) != bool(locations[1]):
@@ -131,7 +131,7 @@ class _Comparer:
                 direction, _, path = difference.path.partition(".")
                 self._put(TrafficDifference(
                     Aspect.ERROR_CODE if path.endswith("error_code") else Aspect.FIELD,
-                    api=key[0], direction=direction, path=path, why=Why.SEEN, owner=f"{key[0]}{direction.capitalize()}",
+                    api=key[0], direction=direction, path=path, why=DifferenceKind.SEEN, owner=f"{key[0]}{direction.capitalize()}",
                     a=[value for value, _ in difference.a], place_a=difference.a[0][1] if difference.a else "",
                     b=[value for value, _ in difference.b], place_b=difference.b[0][1] if difference.b else "",
                 ), by_value=True)  # fmt: skip
@@ -145,7 +145,7 @@ class _Comparer:
             message_a, message_b = self._a.findings.get(key), self._b.findings.get(key)
             if (message_a is None or message_b is None) and shows(key[0]):
                 code, api, direction = key
-                why = Why.ONLY_IN_A if message_b is None else Why.ONLY_IN_B
+                why = DifferenceKind.ONLY_IN_A if message_b is None else DifferenceKind.ONLY_IN_B
                 self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=why))
 
     def not_ready(self) -> None:
@@ -192,7 +192,7 @@ class _Comparer:
         elif (a.response is None) != (b.response is None):
             side, missing = ("A", a) if a.response is None else ("B", b)
             if id(missing) in self._last:
-                self.made.notes.append(f"no response in {side} to the last request of a connection: {_named(missing)}")
+                self.made.notes.append(f"no response in {side} to the last request of a connection: {_exchange_name(missing)}")
             else:
                 states = ["none" if exchange.response is None else "received" for exchange in (a, b)]
                 self._add(Aspect.RESPONSE, a, b, a=states[0], b=states[1], by_value=True)
@@ -213,12 +213,12 @@ class _Comparer:
             topic_names=(self._a.topic_names.get, self._b.topic_names.get),
         )
         for difference in comparison.differences:
-            is_error = difference.why is Why.ERROR_CODE
+            is_error = difference.why is DifferenceKind.ERROR_CODE
             path = _api_path(difference, line_a.body, line_b.body) if a.api == "ApiVersions" else difference.path
             self._add(Aspect.ERROR_CODE if is_error else Aspect.FIELD, a, b, direction, _INDEX.sub("[]", path),
                       difference.a, difference.b, difference.why, difference.owner, by_value=is_error)  # fmt: skip
 
-    def _only_connection(self, connection: RecordedConnection, side: str) -> None:
+    def _add_unpaired_connection(self, connection: RecordedConnection, side: str) -> None:
         apis = Counter(exchange.api for exchange in connection.exchanges)
         summary = ", ".join(f"{count} {api}" for api, count in apis.most_common(5))
         client = connection.client_id or "no client id"
@@ -227,12 +227,12 @@ class _Comparer:
             return
         location = connection.exchanges[0].place
         self._put(
-            TrafficDifference(Aspect.CONNECTION, client, a=summary, why=Why.ONLY_IN_A, place_a=location)
+            TrafficDifference(Aspect.CONNECTION, client, a=summary, why=DifferenceKind.ONLY_IN_A, place_a=location)
             if side == "A"
-            else TrafficDifference(Aspect.CONNECTION, client, b=summary, why=Why.ONLY_IN_B, place_b=location)
+            else TrafficDifference(Aspect.CONNECTION, client, b=summary, why=DifferenceKind.ONLY_IN_B, place_b=location)
         )
 
-    def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
+    def _compared_exchanges(self, connection: RecordedConnection) -> list[RecordedExchange]:
         return [exchange for exchange in self._ready(connection) if exchange.api not in self._polled]
 
     def _ready(self, connection: RecordedConnection) -> list[RecordedExchange]:
@@ -251,9 +251,9 @@ class _Comparer:
                     polls[exchange.api, client].append(exchange)
         return dict(polls)
 
-    def _only(self, exchange: RecordedExchange, why: Why) -> None:
+    def _add_unpaired(self, exchange: RecordedExchange, why: DifferenceKind) -> None:
         version, location = exchange.version, exchange.place
-        place_a, place_b = (location, "") if why is Why.ONLY_IN_A else ("", location)
+        place_a, place_b = (location, "") if why is DifferenceKind.ONLY_IN_A else ("", location)
         self._put(TrafficDifference(
             Aspect.REQUEST, api=exchange.api, versions=[(version, version)], a="sent", b="sent", why=why,
             place_a=place_a, place_b=place_b,
@@ -261,7 +261,7 @@ class _Comparer:
 
     def _add(
         self, aspect: Aspect, ours: RecordedExchange, theirs: RecordedExchange, direction: str = "", path: str = "",
-        a: Any = None, b: Any = None, why: Why = Why.VALUE, owner: str = "", *, by_value: bool = False,
+        a: Any = None, b: Any = None, why: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *, by_value: bool = False,
     ) -> None:  # fmt: skip
         versions = [(ours.version, theirs.version)]
         difference = TrafficDifference(
@@ -288,7 +288,7 @@ class _Comparer:
 def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any]) -> str:
     """The path of a field in an ApiVersions response with the name of the API: ``api_keys[Fetch].max_version``."""
     match = _API_KEY.match(difference.path)
-    keys = (b if difference.why is Why.ONLY_IN_B else a).get("api_keys")
+    keys = (b if difference.why is DifferenceKind.ONLY_IN_B else a).get("api_keys")
     if match is None or not isinstance(keys, list):
         return difference.path
     key = keys[int(match[1])]
@@ -297,10 +297,10 @@ def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any])
 
 
 def _was_not_ready(exchange: RecordedExchange) -> bool:
-    return exchange.response is not None and only_not_ready(error.code for error in exchange.response.errors)
+    return exchange.response is not None and are_all_not_ready(error.code for error in exchange.response.errors)
 
 
-def _named(exchange: RecordedExchange) -> str:
+def _exchange_name(exchange: RecordedExchange) -> str:
     return f"{exchange.api} v{exchange.version} {exchange.place}"
 
 

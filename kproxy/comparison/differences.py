@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kproxy.comparison.bodies import Why
+from kproxy.comparison.bodies import DifferenceKind
 from kproxy.comparison.traffic import RecordedTraffic
 
 
@@ -41,7 +41,7 @@ class TrafficDifference:
     path: str = ""
     a: Any = None
     b: Any = None
-    why: Why = Why.VALUE
+    why: DifferenceKind = DifferenceKind.VALUE
     owner: str = ""
     place_a: str = ""
     place_b: str = ""

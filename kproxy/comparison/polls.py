@@ -46,7 +46,7 @@ class PollDifference:
     b: list[tuple[Any, str]]
 
 
-def unanswered(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
+def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
     response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
     earlier = exchanges[: response_indexes[-1]] if response_indexes else ()
@@ -104,10 +104,10 @@ def _fields(owner: str, parent_path: str, struct: dict[str, Any], masked: frozen
                 if isinstance(element, dict):
                     yield from _fields(owner, f"{path}[]", element, masked)
         elif name not in _NUMBERS:
-            yield path, _masked(kind_of(owner, name), value, masked)
+            yield path, _mask(kind_of(owner, name), value, masked)
 
 
-def _masked(kind: ValueKind | None, value: Any, masked: frozenset[ValueKind]) -> Any:
+def _mask(kind: ValueKind | None, value: Any, masked: frozenset[ValueKind]) -> Any:
     if isinstance(value, bytes | memoryview):
         return "(bytes)"
     if kind is None or kind not in masked or is_unset(kind, value):

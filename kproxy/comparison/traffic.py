@@ -83,7 +83,7 @@ def traffic_of(
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
     pairing: RequestPairing[RecordedExchange] = RequestPairing()
-    for line in lines if text is None else (_masked(line, text) for line in lines):
+    for line in lines if text is None else (_mask_line(line, text) for line in lines):
         if isinstance(line, FindingLine):
             if about_clients or line.blame != "client":
                 _add_finding(traffic, line, "", line.direction or "")
@@ -113,21 +113,21 @@ def traffic_of(
     return traffic
 
 
-def _masked(line: Line, text: re.Pattern[str]) -> Line:
+def _mask_line(line: Line, text: re.Pattern[str]) -> Line:
     if not isinstance(line, RequestLine | ResponseLine):
         return line
-    topics = [replace(topic, topic=_masked_value(topic.topic, text)) for topic in line.topics]
+    topics = [replace(topic, topic=_mask_value(topic.topic, text)) for topic in line.topics]
     return replace(
-        line, body=_masked_value(line.body, text), client_id=_masked_value(line.client_id, text), topics=topics
+        line, body=_mask_value(line.body, text), client_id=_mask_value(line.client_id, text), topics=topics
     )
 
 
-def _masked_value(value: Any, text: re.Pattern[str]) -> Any:
+def _mask_value(value: Any, text: re.Pattern[str]) -> Any:
     if isinstance(value, str):
         return text.sub("*", value)
     if isinstance(value, dict):
-        return {name: _masked_value(inner, text) for name, inner in value.items()}
-    return [_masked_value(element, text) for element in value] if isinstance(value, list) else value
+        return {name: _mask_value(inner, text) for name, inner in value.items()}
+    return [_mask_value(element, text) for element in value] if isinstance(value, list) else value
 
 
 def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from kproxy.control.watch_state import Watched
+from kproxy.control.watch_state import WatchedInspector
 from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine, with_frame
 
@@ -43,12 +43,12 @@ class Backlog:
         while self._size > self._limit:
             self._size -= len(self._lines.popleft())
 
-    def lines(self, inspector: Watched, *, frames: bool) -> Iterator[bytes]:
+    def lines(self, inspector: WatchedInspector, *, frames: bool) -> Iterator[bytes]:
         """Older lines of open connections and unanswered requests, then the last lines; by time, each once.
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
-        unfinished = {_identity(shared_line.encoded(Detail.SUMMARY)): shared_line for shared_line in _open(inspector)}
+        unfinished = {_identity(shared_line.encoded(Detail.SUMMARY)): shared_line for shared_line in _open_connection_lines(inspector)}
         recent = [(line, _identity(line)) for line in self._lines]
         reported = {identity for _, identity in recent}
         for identity in sorted(
@@ -60,7 +60,7 @@ class Backlog:
             yield line if frame is None or frame.frame is None else with_frame(line, frame.frame)
 
 
-def _open(inspector: Watched) -> Iterator[SharedLine]:
+def _open_connection_lines(inspector: WatchedInspector) -> Iterator[SharedLine]:
     """The lines of open connections and unanswered requests."""
     for connection in inspector.open_now():
         yield SharedLine(connection.opened)

@@ -27,7 +27,7 @@ class RunningProxy:
     greeting: Greeting
 
 
-class SeveralProxies(ControlError):
+class AmbiguousProxyError(ControlError):
     """Several proxies match: `proxies`."""
 
     def __init__(self, message: str, proxies: list[RunningProxy]) -> None:
@@ -36,7 +36,7 @@ class SeveralProxies(ControlError):
 
     def choices(self) -> list[tuple[str, str]]:
         """For each proxy, an unambiguous name (an address, or its control socket) and a description."""
-        return [(self._name(proxy), _listed([proxy])) for proxy in self.proxies]
+        return [(self._name(proxy), _describe_proxies([proxy])) for proxy in self.proxies]
 
     def _name(self, proxy: RunningProxy) -> str:
         for to in proxy.greeting.listeners:
@@ -62,7 +62,7 @@ def own_path(pid: int) -> Path:
     return directory / f"{pid}.sock"
 
 
-def running() -> list[RunningProxy]:
+def list_proxies() -> list[RunningProxy]:
     """The running proxies of this user. Blocks up to three seconds for each one that does not answer.
 
     Removes sockets of processes that have ended.
@@ -86,24 +86,24 @@ def find(address: str) -> RunningProxy:
     Raises:
         ControlError: There is none, or more than one.
     """
-    proxies = running()
+    proxies = list_proxies()
     running_proxies = [proxy for proxy in proxies if any(_is_at(address, to.listen) for to in proxy.greeting.listeners)]
     if len(running_proxies) == 1:
         return running_proxies[0]
     if running_proxies:
-        message = f"several proxies listen on {address}: {_listed(running_proxies)}; pass the HOST:PORT of one"
-        raise SeveralProxies(message, running_proxies)
-    found = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
+        message = f"several proxies listen on {address}: {_describe_proxies(running_proxies)}; pass the HOST:PORT of one"
+        raise AmbiguousProxyError(message, running_proxies)
+    found = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
     raise ControlError(f"no kproxy listens on {address}{found}")
 
 
-def only() -> RunningProxy:
+def find_only() -> RunningProxy:
     """The only running proxy of this user. Blocks like `list_proxies`.
 
     Raises:
         ControlError: There is none, or more than one.
     """
-    match running():
+    match list_proxies():
         case [proxy]:
             return proxy
         case []:
@@ -111,10 +111,10 @@ def only() -> RunningProxy:
                 "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"
             )
         case proxies:
-            raise SeveralProxies(f"several proxies are running: {_listed(proxies)}; pass the HOST:PORT of one", proxies)
+            raise AmbiguousProxyError(f"several proxies are running: {_describe_proxies(proxies)}; pass the HOST:PORT of one", proxies)
 
 
-def _listed(proxies: list[RunningProxy]) -> str:
+def _describe_proxies(proxies: list[RunningProxy]) -> str:
     return ", ".join(f"{pair} (pid {proxy.greeting.pid})" for proxy in proxies for pair in proxy.greeting.pairs)
 
 
@@ -135,10 +135,10 @@ def _is_at(address: str, listener: str) -> bool:
     if address == listener or port != own_port or "unix" in (host, own_host):
         return address == listener
     host, own_host = host.strip("[]"), own_host.strip("[]")
-    return not host or own_host in (host, *_ANY_ADDRESS) or own_host in _numbers(host)
+    return not host or own_host in (host, *_ANY_ADDRESS) or own_host in _ip_addresses(host)
 
 
-def _numbers(host: str) -> set[str]:
+def _ip_addresses(host: str) -> set[str]:
     with suppress(OSError, UnicodeError):
         return {str(target[0]) for *_, target in socket.getaddrinfo(host, None)}
     return set()

@@ -19,7 +19,7 @@ from kproxy.control.commands import COMMANDS
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
 from kproxy.control.viewer import Viewer
-from kproxy.control.watch_state import Watched, WorkerLost
+from kproxy.control.watch_state import WatchedInspector, WorkerLost
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine
@@ -48,7 +48,7 @@ class ControlServer:
         control: ControlSocket,
         selector: selectors.BaseSelector,
         greeting: Greeting,
-        inspector: Watched,
+        inspector: WatchedInspector,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
         causes: Causes | None = None,
@@ -80,7 +80,7 @@ class ControlServer:
     def announce_late(self, waiting: WaitingResponse, *, at: int) -> None:
         """Send a late response to watching viewers; `at` in ns since the epoch."""
         for viewer in tuple(self._watching):
-            viewer.reply(late=_late(waiting, at))
+            viewer.reply(late=_late_response(waiting, at))
 
     def flush(self) -> None:
         """Send what is buffered for viewers."""
@@ -106,7 +106,7 @@ class ControlServer:
             viewer.put(line)
         now = time.time_ns()
         for waiting in self.inspector.still_waiting(at=now, repeat_reported=True):
-            viewer.reply(late=_late(waiting, now))
+            viewer.reply(late=_late_response(waiting, now))
 
     def unwatch(self, viewer: Viewer) -> None:
         """Stop sending lines to a viewer."""
@@ -199,7 +199,7 @@ class ControlServer:
             self.inspector.frames = frames
 
 
-def _late(waiting: WaitingResponse, at: int) -> LateResponse:
+def _late_response(waiting: WaitingResponse, at: int) -> LateResponse:
     request, _, others, wait = waiting
     return LateResponse(
         request.connection_id, request.correlation_id, request.ts, timestamp(at), others, wait.kind, wait.text

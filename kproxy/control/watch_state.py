@@ -13,7 +13,7 @@ class WorkerLost(Exception):
     """A worker of the inspector has ended, and no other one takes its place."""
 
 
-class Watched(Protocol):
+class WatchedInspector(Protocol):
     """An inspector, or the workers of one.
 
     Attributes:

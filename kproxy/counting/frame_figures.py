@@ -51,7 +51,7 @@ def new_figures() -> FrameFigures[Histogram]:
     return FrameFigures(Histogram())
 
 
-def merged(parts: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
+def merge_figures(parts: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
     """The sum of several figures; of one, itself."""
     if len(parts) == 1:
         return parts[0]

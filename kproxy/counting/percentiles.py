@@ -45,7 +45,7 @@ class Histogram:
         if (first := self._first) is not None:
             first.append(us)
             if self.count > _EXACT:
-                self._pour(first)
+                self._add_to_buckets(first)
             return
         if us < self._least:
             self._least = us
@@ -56,7 +56,7 @@ class Histogram:
         except (IndexError, OverflowError):
             self._count(bucket)
 
-    def _pour(self, durations: Iterable[int]) -> None:
+    def _add_to_buckets(self, durations: Iterable[int]) -> None:
         """Count durations in buckets."""
         self._first = None
         for us in durations:
@@ -105,7 +105,7 @@ class Histogram:
         if len(first) == total.count and total.count <= _EXACT:
             total._first = first
         else:
-            total._pour(first)
+            total._add_to_buckets(first)
         return total
 
 

@@ -49,17 +49,17 @@ def create(hosts: Sequence[str], days: int) -> Authority:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_LONGEST_CN])])
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
     ca = (
-        _builder(issuer, issuer, ca_key.public_key(), days)
+        _certificate_builder(issuer, issuer, ca_key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(ca=True), critical=True)
+        .add_extension(_key_usage(ca=True), critical=True)
         .add_extension(ca_id, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     leaf = (
-        _builder(subject, issuer, leaf_key.public_key(), days)
+        _certificate_builder(subject, issuer, leaf_key.public_key(), days)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(ca=False), critical=True)
+        .add_extension(_key_usage(ca=False), critical=True)
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
@@ -70,7 +70,7 @@ def create(hosts: Sequence[str], days: int) -> Authority:
     return Authority(_as_pem(ca, ca_key), _as_pem(leaf, leaf_key))
 
 
-def _builder(
+def _certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
@@ -85,7 +85,7 @@ def _builder(
     )
 
 
-def _usage(*, ca: bool) -> x509.KeyUsage:
+def _key_usage(*, ca: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not ca,
         content_commitment=False,

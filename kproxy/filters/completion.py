@@ -42,10 +42,10 @@ def complete(text: str, cursor: int) -> list[str]:
         preceding = tokens(text_before_cursor[: len(text_before_cursor) - len(prefix)])[:-1]
     except FilterError:
         return []
-    return [word for word in _expected(preceding) if word.lower().startswith(prefix)]
+    return [word for word in _expected_words(preceding) if word.lower().startswith(prefix)]
 
 
-def _expected(preceding: Iterable[FilterToken]) -> Iterable[str]:
+def _expected_words(preceding: Iterable[FilterToken]) -> Iterable[str]:
     state: str | None = _START
     field: FilterField | None = None
     for token in preceding:

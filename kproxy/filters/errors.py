@@ -25,7 +25,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean {nearest_name!r}?" if nearest_name else ""
 
 
-def misspelt(word: str, known: Iterable[str]) -> str | None:
+def corrected_name(word: str, known: Iterable[str]) -> str | None:
     """The known name from which a word of at least five characters without digits differs by one letter, or by case.
 
     A letter may be missing, added or different, or two neighbours swapped.

@@ -35,11 +35,11 @@ def compile_node(node: Node) -> Test:
         FilterError: The field does not support the value or the operator.
     """
     if isinstance(node, Comparison):
-        return _comparison(node)
+        return _comparison_test(node)
     if isinstance(node, Presence):
-        return _presence(node.field)
+        return _presence_test(node.field)
     if isinstance(node, Text):
-        return line_text.search(_contains(node.value))
+        return line_text.build_text_test(_search_check(node.value))
     if isinstance(node, Not):
         term = compile_node(node.term)
         return lambda line: not term(line)
@@ -49,10 +49,10 @@ def compile_node(node: Node) -> Test:
         if isinstance(node, And):
             return lambda line: first(line) and second(line)
         return lambda line: first(line) or second(line)
-    return _all(terms) if isinstance(node, And) else _any(terms)
+    return _all_test(terms) if isinstance(node, And) else _any_test(terms)
 
 
-def _all(terms: Sequence[Test]) -> Test:
+def _all_test(terms: Sequence[Test]) -> Test:
     def test(line: Line) -> bool:
         for term in terms:  # noqa: SIM110 - all() over a generator takes twice as long
             if not term(line):
@@ -62,7 +62,7 @@ def _all(terms: Sequence[Test]) -> Test:
     return test
 
 
-def _any(terms: Sequence[Test]) -> Test:
+def _any_test(terms: Sequence[Test]) -> Test:
     def test(line: Line) -> bool:
         for term in terms:  # noqa: SIM110
             if term(line):
@@ -72,14 +72,14 @@ def _any(terms: Sequence[Test]) -> Test:
     return test
 
 
-def _contains(value: Value) -> Check:
+def _search_check(value: Value) -> Check:
     if not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return compile_pattern(wildcard_pattern(value.text), ignore_case=True)
     needle = value.text.lower()
     return lambda value: needle in value.lower()
 
 
-def _presence(field: FilterField) -> Test:
+def _presence_test(field: FilterField) -> Test:
     read = field.read
     if field.kind is Kind.ERROR:
         return lambda line: bool(line.get("errors"))
@@ -92,7 +92,7 @@ def _presence(field: FilterField) -> Test:
     return lambda line: any(read(line))
 
 
-def _comparison(node: Comparison) -> Test:
+def _comparison_test(node: Comparison) -> Test:
     read, check = node.field.read, _any_check(node)
     if node.field.many:
         if node.negated:
@@ -105,11 +105,11 @@ def _comparison(node: Comparison) -> Test:
 
 def _any_check(node: Comparison) -> Check:
     sign = "=" if node.operator == "in" else node.operator
-    checks = [_check(node, sign, value) for value in node.values]
+    checks = [_value_check(node, sign, value) for value in node.values]
     return checks[0] if len(checks) == 1 else lambda field_value: any(check(field_value) for check in checks)
 
 
-def _check(node: Comparison, sign: str, value: Value) -> Check:
+def _value_check(node: Comparison, sign: str, value: Value) -> Check:
     """The check of one value of the field, which is not None and has the field's type."""
     field = node.field
     if field.kind is Kind.RECORD:
@@ -119,7 +119,7 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
             raise FilterError(
                 f"{field.name} is a {field.kind}; '~' searches text only", node.start, node.end, "write ="
             )
-        return _text(field, _pattern(field, value, value.text))
+        return _without_codes(field, _pattern_check(field, value, value.text))
     compare = _ORDER[sign]
     if field.kind in _NUMBERS or (field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal()):
         amount = number(field, value)
@@ -128,7 +128,7 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
         expected = closed_value(field, value) == "true"
         return lambda field_value: field_value is expected
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
-        return _text(field, _pattern(field, value, glob_pattern(value.text)))
+        return _without_codes(field, _pattern_check(field, value, glob_pattern(value.text)))
     if field.kind is Kind.TIME:
         moment = instant(field, value)
         return lambda field_value: compare(field_value, moment)
@@ -141,7 +141,7 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
     if field.kind is Kind.TEXT:
         return lambda field_value: field_value == exact_text
     lowered = exact_text.lower()
-    return _text(field, lambda field_value: field_value == exact_text or field_value.lower() == lowered)
+    return _without_codes(field, lambda field_value: field_value == exact_text or field_value.lower() == lowered)
 
 
 def _record_check(field: FilterField, sign: str, value: Value) -> Check:
@@ -149,7 +149,7 @@ def _record_check(field: FilterField, sign: str, value: Value) -> Check:
     as_text, compare = record_fields.as_text, _ORDER.get(sign)
     is_glob = sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?")
     if compare is None or is_glob:
-        check = _pattern(field, value, glob_pattern(value.text) if is_glob else value.text)
+        check = _pattern_check(field, value, glob_pattern(value.text) if is_glob else value.text)
         return lambda field_value: check(as_text(field_value))
     amount = None if value.quoted else record_fields.as_number(value.text)
     if amount is None and sign != "=":
@@ -159,14 +159,14 @@ def _record_check(field: FilterField, sign: str, value: Value) -> Check:
     return lambda field_value: record_fields.compare_numbers(compare, field_value, amount)
 
 
-def _text(field: FilterField, check: Check) -> Check:
+def _without_codes(field: FilterField, check: Check) -> Check:
     """A check of text. An error field has codes, which are numbers, besides names."""
     return (
         (lambda field_value: isinstance(field_value, str) and check(field_value)) if field.kind is Kind.ERROR else check
     )
 
 
-def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
+def _pattern_check(field: FilterField, value: Value, pattern: str) -> Check:
     try:
         return compile_pattern(pattern, ignore_case=field.kind not in _CASE_SENSITIVE)
     except PatternError as error:

@@ -52,12 +52,12 @@ class FilterField:
     unit: int = 1
 
 
-def _one(name: str, kind: Kind, help_: str, *aliases: str, **options: Any) -> FilterField:
+def _line_field(name: str, kind: Kind, help_: str, *aliases: str, **options: Any) -> FilterField:
     """A field that is a key of the line."""
     return FilterField(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **options)
 
 
-def _of(line_kind: str, name: str, kind: Kind, help_: str, **options: Any) -> FilterField:
+def _kind_field(line_kind: str, name: str, kind: Kind, help_: str, **options: Any) -> FilterField:
     """A key of one kind of line. The trace omits 0 and false, so a missing key of such a line is 0 or false."""
     default = False if kind is Kind.FLAG else 0
 
@@ -68,31 +68,31 @@ def _of(line_kind: str, name: str, kind: Kind, help_: str, **options: Any) -> Fi
     return FilterField(name, kind, help_, read, frozenset({name, "kind"}), **options)
 
 
-def _many(
+def _multi_field(
     name: str, kind: Kind, help_: str, read: Read, *aliases: str, columns: Sequence[str], **options: Any
 ) -> FilterField:
     return FilterField(name, kind, help_, read, frozenset(columns), aliases, many=True, **options)
 
 
-def _list(name: str) -> Read:
+def _list_reader(name: str) -> Read:
     return lambda line: line.get(name) or ()
 
 
-def _in(entries: str, key: str) -> Read:
+def _entries_reader(entries: str, key: str) -> Read:
     """The values of one key of the entries of an array."""
     return lambda line: [value for entry in line.get(entries) or () if (value := entry.get(key)) is not None]
 
 
-def _all_in(entries: str, key: str) -> Read:
+def _nested_entries_reader(entries: str, key: str) -> Read:
     """The values of one key of the entries of an array, where each entry has a list of them."""
     return lambda line: list(chain.from_iterable(entry.get(key) or () for entry in line.get(entries) or ()))
 
 
-_ages = _all_in("topics", "ages_ms")
-_base_offsets = _all_in("topics", "offsets")
+_ages = _nested_entries_reader("topics", "ages_ms")
+_base_offsets = _nested_entries_reader("topics", "offsets")
 
 
-def _software(line: Line) -> Sequence[str]:
+def _read_software(line: Line) -> Sequence[str]:
     """A client's software: its name, and its name with its version."""
     name, version = line.get("software_name"), line.get("software_version")
     if name is None:
@@ -100,7 +100,7 @@ def _software(line: Line) -> Sequence[str]:
     return (name,) if version is None else (name, f"{name} {version}")
 
 
-def _of_finding(key: str) -> Read:
+def _finding_reader(key: str) -> Read:
     """A key of the findings of a frame and of those it repeats, or of a finding or stall line."""
 
     def read(line: Line) -> Sequence[str]:
@@ -112,14 +112,14 @@ def _of_finding(key: str) -> Read:
     return read
 
 
-_finding_codes, _finding_names = _of_finding("code"), _of_finding("name")
+_finding_codes, _finding_names = _finding_reader("code"), _finding_reader("name")
 
 
-def _findings(line: Line) -> Sequence[str]:
+def _read_findings(line: Line) -> Sequence[str]:
     return [*_finding_codes(line), *_finding_names(line)]
 
 
-def _errors(line: Line) -> Sequence[int | str]:
+def _read_errors(line: Line) -> Sequence[int | str]:
     """Codes and names of errors. A decoded response without errors has 0 and NONE."""
     if errors := line.get("errors"):
         return [value for entry in errors for value in (entry["code"], entry["name"])]
@@ -127,16 +127,16 @@ def _errors(line: Line) -> Sequence[int | str]:
     return (0, "NONE") if is_decoded_response else ()
 
 
-def _direction(line: Line) -> str | None:
+def _read_direction(line: Line) -> str | None:
     kind = line.get("kind")
     direction: str | None = kind if kind in ("request", "response") else line.get("direction")
     return direction
 
 
-_topic_bytes = _in("topics", "bytes")
+_topic_bytes = _entries_reader("topics", "bytes")
 
 
-def _bytes(line: Line) -> Sequence[int]:
+def _read_bytes(line: Line) -> Sequence[int]:
     return _topic_bytes(line) if line.get("bytes") is None else [line["bytes"]]
 
 
@@ -158,7 +158,7 @@ def _error_names() -> tuple[str, ...]:
 
 
 @functools.cache
-def _rules() -> tuple[str, ...]:
+def _rule_names() -> tuple[str, ...]:
     from dissectors.rules import rules
 
     return tuple(chain.from_iterable((rule.code, rule.name) for rule in rules()))
@@ -170,143 +170,143 @@ def _codecs() -> tuple[str, ...]:
     return CODECS
 
 
-def _words(*words: str) -> Callable[[], Sequence[str]]:
+def _known_words(*words: str) -> Callable[[], Sequence[str]]:
     return lambda: words
 
 
 @functools.lru_cache(maxsize=1000)  # so that filters with the same text are equal
-def _of_records(name: str) -> FilterField | None:
+def _record_field(name: str) -> FilterField | None:
     """A field inside decoded records; None if the name is not one."""
     if (path := record_fields.parse_path(name)) is None:
         return None
     help_ = record_fields.PARTS[path[0]]
-    return FilterField(name, Kind.RECORD, help_, record_fields.reader(*path), frozenset({"body"}), many=True)
+    return FilterField(name, Kind.RECORD, help_, record_fields.path_reader(*path), frozenset({"body"}), many=True)
 
 
 #: From least to most.
 SEVERITIES = ("info", "warning", "error")
-_FLAG: dict[str, Any] = {"known": _words("true", "false"), "closed": True}
+_FLAG: dict[str, Any] = {"known": _known_words("true", "false"), "closed": True}
 
 FIELDS: tuple[FilterField, ...] = (
-    _one("kind", Kind.NAME, "kind of line", closed=True,
-         known=_words("open", "request", "response", "finding", "gap", "stall", "close")),
-    _one("ts", Kind.TIME, "when kproxy saw it (UTC)", "time"),
-    _one("connection_id", Kind.TEXT, "the connection", "conn", "connection"),
-    _many("client", Kind.TEXT, "the client: its client id or its address",
+    _line_field("kind", Kind.NAME, "kind of line", closed=True,
+         known=_known_words("open", "request", "response", "finding", "gap", "stall", "close")),
+    _line_field("ts", Kind.TIME, "when kproxy saw it (UTC)", "time"),
+    _line_field("connection_id", Kind.TEXT, "the connection", "conn", "connection"),
+    _multi_field("client", Kind.TEXT, "the client: its client id or its address",
           lambda line: [value for key in ("client_id", "client") if (value := line.get(key)) is not None],
           columns=("client_id", "client")),
-    _one("client_id", Kind.TEXT, "the client id of the request, or of its connection (KIP-1313)"),
-    _one("client_instance_id", Kind.TEXT, "the UUID of the client's process (request header v3, KIP-1313)"),
-    _one("principal", Kind.TEXT, "who the client has logged in as over SASL, e.g. User:alice"),
-    _one("server", Kind.TEXT, "address of the broker"),
-    _one("listener", Kind.TEXT, "listener that accepted the connection"),
-    _of("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),
-    _one("sample", Kind.NUMBER, "share of connections that is inspected (--sample), on the open line"),
-    _of("open", "midstream", Kind.FLAG, "whether the connection was already open when kproxy first saw it", **_FLAG),
-    FilterField("direction", Kind.NAME, "direction of the bytes", _direction, frozenset({"direction", "kind"}),
-          known=_words("request", "response"), closed=True),
-    _one("api", Kind.NAME, "name of the API", known=_api_names, closed=True),
-    _one("api_key", Kind.NUMBER, "number of the API"),
-    _one("api_version", Kind.NUMBER, "version of the API", "version"),
-    _one("correlation_id", Kind.NUMBER, "correlation id", "correlation"),
-    _one("size", Kind.SIZE, "size of the frame, including the length prefix"),
-    _one("request_size", Kind.SIZE, "size of the request that this response answers"),
-    _one("offset", Kind.NUMBER, "byte offset of the frame in its direction of the connection"),
-    _one("request_offset", Kind.NUMBER, "byte offset of the request that this response answers"),
-    _one("latency_us", Kind.DURATION, "from request to response; a bare number is microseconds", "latency"),
-    _one("request_ts", Kind.TIME, "when kproxy saw the request of a response (UTC)", "request_time"),
-    _one("throttle_time_ms", Kind.DURATION, "throttle time of a response; a bare number is milliseconds", "throttle",
+    _line_field("client_id", Kind.TEXT, "the client id of the request, or of its connection (KIP-1313)"),
+    _line_field("client_instance_id", Kind.TEXT, "the UUID of the client's process (request header v3, KIP-1313)"),
+    _line_field("principal", Kind.TEXT, "who the client has logged in as over SASL, e.g. User:alice"),
+    _line_field("server", Kind.TEXT, "address of the broker"),
+    _line_field("listener", Kind.TEXT, "listener that accepted the connection"),
+    _kind_field("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),
+    _line_field("sample", Kind.NUMBER, "share of connections that is inspected (--sample), on the open line"),
+    _kind_field("open", "midstream", Kind.FLAG, "whether the connection was already open when kproxy first saw it", **_FLAG),
+    FilterField("direction", Kind.NAME, "direction of the bytes", _read_direction, frozenset({"direction", "kind"}),
+          known=_known_words("request", "response"), closed=True),
+    _line_field("api", Kind.NAME, "name of the API", known=_api_names, closed=True),
+    _line_field("api_key", Kind.NUMBER, "number of the API"),
+    _line_field("api_version", Kind.NUMBER, "version of the API", "version"),
+    _line_field("correlation_id", Kind.NUMBER, "correlation id", "correlation"),
+    _line_field("size", Kind.SIZE, "size of the frame, including the length prefix"),
+    _line_field("request_size", Kind.SIZE, "size of the request that this response answers"),
+    _line_field("offset", Kind.NUMBER, "byte offset of the frame in its direction of the connection"),
+    _line_field("request_offset", Kind.NUMBER, "byte offset of the request that this response answers"),
+    _line_field("latency_us", Kind.DURATION, "from request to response; a bare number is microseconds", "latency"),
+    _line_field("request_ts", Kind.TIME, "when kproxy saw the request of a response (UTC)", "request_time"),
+    _line_field("throttle_time_ms", Kind.DURATION, "throttle time of a response; a bare number is milliseconds", "throttle",
          unit=1000),
-    _one("acks", Kind.NUMBER, "acks of a Produce request"),
-    _many("topic", Kind.TEXT, "any topic in the frame", _in("topics", "topic"), "topics", columns=("topics",)),
-    _many("topic_id", Kind.TEXT, "any topic id", _in("topics", "topic_id"), columns=("topics",)),
-    _many("partition", Kind.NUMBER, "any partition", _all_in("topics", "partitions"), "partitions",
+    _line_field("acks", Kind.NUMBER, "acks of a Produce request"),
+    _multi_field("topic", Kind.TEXT, "any topic in the frame", _entries_reader("topics", "topic"), "topics", columns=("topics",)),
+    _multi_field("topic_id", Kind.TEXT, "any topic id", _entries_reader("topics", "topic_id"), columns=("topics",)),
+    _multi_field("partition", Kind.NUMBER, "any partition", _nested_entries_reader("topics", "partitions"), "partitions",
           columns=("topics",)),
-    _many("records", Kind.COUNT, "records of any topic", _in("topics", "records"), columns=("topics",)),
-    _many("batches", Kind.COUNT, "record batches of any topic", _in("topics", "batches"), columns=("topics",)),
-    _many("compression", Kind.NAME, "any codec of the record data", _all_in("topics", "compression"),
+    _multi_field("records", Kind.COUNT, "records of any topic", _entries_reader("topics", "records"), columns=("topics",)),
+    _multi_field("batches", Kind.COUNT, "record batches of any topic", _entries_reader("topics", "batches"), columns=("topics",)),
+    _multi_field("compression", Kind.NAME, "any codec of the record data", _nested_entries_reader("topics", "compression"),
           columns=("topics",), known=_codecs, closed=True),
-    *(field for part in record_fields.PARTS if (field := _of_records(part))),
-    _many("lag", Kind.COUNT, "records left to read after a Fetch response, of any topic", _in("topics", "lag"),
+    *(field for part in record_fields.PARTS if (field := _record_field(part))),
+    _multi_field("lag", Kind.COUNT, "records left to read after a Fetch response, of any topic", _entries_reader("topics", "lag"),
           columns=("topics",)),
-    _many("age", Kind.DURATION, "age of the first record that a Fetch response has of any partition; a bare number is "
+    _multi_field("age", Kind.DURATION, "age of the first record that a Fetch response has of any partition; a bare number is "
           "milliseconds", lambda line: [age for age in _ages(line) if age is not None], columns=("topics",), unit=1000),
-    _many("base_offset", Kind.NUMBER, "base offset of the first record batch that a response has of any partition: the "
+    _multi_field("base_offset", Kind.NUMBER, "base offset of the first record batch that a response has of any partition: the "
           "same in the Produce and the Fetch response are the two ends of a delivery",
           lambda line: [offset for offset in _base_offsets(line) if offset is not None], columns=("topics",)),
-    _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
+    _multi_field("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _read_bytes,
           columns=("topics", "bytes")),
-    _one("group_id", Kind.TEXT, "consumer group", "group"),
-    _one("member_id", Kind.TEXT, "member of the group", "member"),
-    _one("generation_id", Kind.NUMBER, "generation of the group, or epoch of the member", "generation"),
-    _one("transactional_id", Kind.TEXT, "transactional id", "transaction"),
-    _one("producer_id", Kind.NUMBER, "producer id of a request about a transaction, or that its response assigns"),
-    _one("producer_epoch", Kind.NUMBER, "epoch of that producer id"),
-    _one("committed", Kind.FLAG, "whether an EndTxn request commits its transaction", **_FLAG),
-    _one("transaction_timeout_ms", Kind.DURATION, "transaction timeout that a producer asks for; a bare number is "
+    _line_field("group_id", Kind.TEXT, "consumer group", "group"),
+    _line_field("member_id", Kind.TEXT, "member of the group", "member"),
+    _line_field("generation_id", Kind.NUMBER, "generation of the group, or epoch of the member", "generation"),
+    _line_field("transactional_id", Kind.TEXT, "transactional id", "transaction"),
+    _line_field("producer_id", Kind.NUMBER, "producer id of a request about a transaction, or that its response assigns"),
+    _line_field("producer_epoch", Kind.NUMBER, "epoch of that producer id"),
+    _line_field("committed", Kind.FLAG, "whether an EndTxn request commits its transaction", **_FLAG),
+    _line_field("transaction_timeout_ms", Kind.DURATION, "transaction timeout that a producer asks for; a bare number is "
          "milliseconds", unit=1000),
-    _many("marker", Kind.TEXT, "any topic in which a marker of the frame ends a transaction", _in("markers", "topic"),
+    _multi_field("marker", Kind.TEXT, "any topic in which a marker of the frame ends a transaction", _entries_reader("markers", "topic"),
           "markers", columns=("markers",)),
-    _many("held", Kind.TEXT, "any topic with a partition that an open transaction holds", _in("held", "topic"),
+    _multi_field("held", Kind.TEXT, "any topic with a partition that an open transaction holds", _entries_reader("held", "topic"),
           columns=("held",)),
-    _many("acquired", Kind.TEXT, "any topic of which a member of a share group got records", _in("acquired", "topic"),
+    _multi_field("acquired", Kind.TEXT, "any topic of which a member of a share group got records", _entries_reader("acquired", "topic"),
           columns=("acquired",)),
-    _many("acknowledged", Kind.TEXT, "any way in which a member of a share group acknowledged records: accept, "
-          "release, reject, renew or gap", _in("acknowledged", "type"), columns=("acknowledged",)),
-    _many("task", Kind.TEXT, "any active task that a StreamsGroupHeartbeat response assigns, e.g. 0_1", _list("tasks"),
+    _multi_field("acknowledged", Kind.TEXT, "any way in which a member of a share group acknowledged records: accept, "
+          "release, reject, renew or gap", _entries_reader("acknowledged", "type"), columns=("acknowledged",)),
+    _multi_field("task", Kind.TEXT, "any active task that a StreamsGroupHeartbeat response assigns, e.g. 0_1", _list_reader("tasks"),
           "tasks", columns=("tasks",)),
-    _one("lock_ms", Kind.DURATION, "time for which a member of a share group has the records that it got; a bare "
+    _line_field("lock_ms", Kind.DURATION, "time for which a member of a share group has the records that it got; a bare "
          "number is milliseconds", unit=1000),
-    _many("software", Kind.TEXT, "the client software from ApiVersions: its name, or its name and version", _software,
+    _multi_field("software", Kind.TEXT, "the client software from ApiVersions: its name, or its name and version", _read_software,
           columns=("software_name", "software_version")),
-    _one("software_name", Kind.TEXT, "name of the client's software"),
-    _one("software_version", Kind.TEXT, "version of the client's software"),
-    _one("cluster_id", Kind.TEXT, "cluster id in a response to Metadata or DescribeCluster"),
-    _many("broker", Kind.TEXT, "any broker's address in a response to Metadata or DescribeCluster",
-          _list("brokers"), "brokers", columns=("brokers",)),
-    _many("error", Kind.ERROR, "any error of a response, by code or name; 0 or NONE if it has none", _errors, "errors",
+    _line_field("software_name", Kind.TEXT, "name of the client's software"),
+    _line_field("software_version", Kind.TEXT, "version of the client's software"),
+    _line_field("cluster_id", Kind.TEXT, "cluster id in a response to Metadata or DescribeCluster"),
+    _multi_field("broker", Kind.TEXT, "any broker's address in a response to Metadata or DescribeCluster",
+          _list_reader("brokers"), "brokers", columns=("brokers",)),
+    _multi_field("error", Kind.ERROR, "any error of a response, by code or name; 0 or NONE if it has none", _read_errors, "errors",
           columns=("errors", "kind", "not_decoded"), known=_error_names, closed=True),
-    _many("finding", Kind.NAME, "any finding, by code or name", _findings, "findings", "code", "name", "repeats",
-          columns=("findings", "repeats", "kind", "code", "name"), known=_rules),
-    _many("severity", Kind.SEVERITY, "severity of any finding or stall; info < warning < error",
-          _of_finding("severity"), columns=("findings", "repeats", "kind", "severity"), known=_words(*SEVERITIES),
+    _multi_field("finding", Kind.NAME, "any finding, by code or name", _read_findings, "findings", "code", "name", "repeats",
+          columns=("findings", "repeats", "kind", "code", "name"), known=_rule_names),
+    _multi_field("severity", Kind.SEVERITY, "severity of any finding or stall; info < warning < error",
+          _finding_reader("severity"), columns=("findings", "repeats", "kind", "severity"), known=_known_words(*SEVERITIES),
           closed=True),
-    _many("blame", Kind.NAME, "who any finding blames", _of_finding("blame"), columns=("findings", "kind", "blame"),
-          known=_words("broker", "client", "network"), closed=True),
-    _many("message", Kind.TEXT, "message of any finding or stall", _of_finding("message"),
+    _multi_field("blame", Kind.NAME, "who any finding blames", _finding_reader("blame"), columns=("findings", "kind", "blame"),
+          known=_known_words("broker", "client", "network"), closed=True),
+    _multi_field("message", Kind.TEXT, "message of any finding or stall", _finding_reader("message"),
           columns=("findings", "kind", "message")),
-    _many("hint", Kind.TEXT, "hint of any finding or stall", _of_finding("hint"),
+    _multi_field("hint", Kind.TEXT, "hint of any finding or stall", _finding_reader("hint"),
           columns=("findings", "kind", "hint")),
-    _many("expected", Kind.TEXT, "expected value of any finding", _of_finding("expected"),
+    _multi_field("expected", Kind.TEXT, "expected value of any finding", _finding_reader("expected"),
           columns=("findings", "kind", "expected")),
-    _many("got", Kind.TEXT, "actual value of any finding", _of_finding("got"), columns=("findings", "kind", "got")),
-    _one("stall", Kind.NAME, "kind of a stall, e.g. join-waits"),
-    _one("since", Kind.TIME, "when a stall began (UTC)"),
-    _one("until", Kind.TIME, "when a stall ended (UTC)"),
-    _one("duration_us", Kind.DURATION, "how long a stall has lasted; a bare number is microseconds", "duration"),
-    _one("error_name", Kind.TEXT, "error that a stall is about"),
-    _one("times", Kind.NUMBER, "number of requests, responses or members in a stall"),
-    _many("waiting", Kind.TEXT, "any member that waits", _list("waiting"), columns=("waiting",)),
-    _many("waiting_ids", Kind.TEXT, "member id of any member that waits", _list("waiting_ids"),
+    _multi_field("got", Kind.TEXT, "actual value of any finding", _finding_reader("got"), columns=("findings", "kind", "got")),
+    _line_field("stall", Kind.NAME, "kind of a stall, e.g. join-waits"),
+    _line_field("since", Kind.TIME, "when a stall began (UTC)"),
+    _line_field("until", Kind.TIME, "when a stall ended (UTC)"),
+    _line_field("duration_us", Kind.DURATION, "how long a stall has lasted; a bare number is microseconds", "duration"),
+    _line_field("error_name", Kind.TEXT, "error that a stall is about"),
+    _line_field("times", Kind.NUMBER, "number of requests, responses or members in a stall"),
+    _multi_field("waiting", Kind.TEXT, "any member that waits", _list_reader("waiting"), columns=("waiting",)),
+    _multi_field("waiting_ids", Kind.TEXT, "member id of any member that waits", _list_reader("waiting_ids"),
           columns=("waiting_ids",)),
-    _many("blamed", Kind.TEXT, "any member that blocks others or makes no progress itself", _list("blamed"),
+    _multi_field("blamed", Kind.TEXT, "any member that blocks others or makes no progress itself", _list_reader("blamed"),
           columns=("blamed",)),
-    _many("blamed_ids", Kind.TEXT, "member id of any blamed member", _list("blamed_ids"), columns=("blamed_ids",)),
-    _one("note", Kind.TEXT, "a user's note on the line"),
+    _multi_field("blamed_ids", Kind.TEXT, "member id of any blamed member", _list_reader("blamed_ids"), columns=("blamed_ids",)),
+    _line_field("note", Kind.TEXT, "a user's note on the line"),
     FilterField("marked", Kind.FLAG, "whether a user marked the line", lambda line: line.get("marked", False),
           frozenset({"marked"}), **_FLAG),
-    _many("rewritten", Kind.TEXT, "path of any value that the proxy changed in the frame, e.g. brokers[0].port",
-          _in("rewritten", "path"), columns=("rewritten",)),
-    _one("not_decoded", Kind.TEXT, "why a frame's body was not decoded"),
-    _one("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
-    _of("gap", "frames", Kind.COUNT, "frames of a gap"),
-    _one("by", Kind.TEXT, "who closed the connection"),
-    _one("how", Kind.TEXT, "how the connection was closed"),
-    _of("close", "requests", Kind.COUNT, "requests of a closed connection"),
-    _of("close", "responses", Kind.COUNT, "responses of a closed connection"),
-    _of("close", "request_bytes", Kind.SIZE, "request bytes of a closed connection"),
-    _of("close", "response_bytes", Kind.SIZE, "response bytes of a closed connection"),
-    _of("close", "unanswered", Kind.COUNT, "unanswered requests of a closed connection"),
+    _multi_field("rewritten", Kind.TEXT, "path of any value that the proxy changed in the frame, e.g. brokers[0].port",
+          _entries_reader("rewritten", "path"), columns=("rewritten",)),
+    _line_field("not_decoded", Kind.TEXT, "why a frame's body was not decoded"),
+    _line_field("reason", Kind.TEXT, "why the bytes of a gap were not inspected"),
+    _kind_field("gap", "frames", Kind.COUNT, "frames of a gap"),
+    _line_field("by", Kind.TEXT, "who closed the connection"),
+    _line_field("how", Kind.TEXT, "how the connection was closed"),
+    _kind_field("close", "requests", Kind.COUNT, "requests of a closed connection"),
+    _kind_field("close", "responses", Kind.COUNT, "responses of a closed connection"),
+    _kind_field("close", "request_bytes", Kind.SIZE, "request bytes of a closed connection"),
+    _kind_field("close", "response_bytes", Kind.SIZE, "response bytes of a closed connection"),
+    _kind_field("close", "unanswered", Kind.COUNT, "unanswered requests of a closed connection"),
 )  # fmt: skip
 
 #: Every name that a filter may use, aliases too, but for the fields below `record_fields.PARTS`.
@@ -315,4 +315,4 @@ BY_NAME: Mapping[str, FilterField] = {name: field for field in FIELDS for name i
 
 def field_named(name: str) -> FilterField | None:
     """The field of this name; None if there is none."""
-    return BY_NAME.get(name) or _of_records(name)
+    return BY_NAME.get(name) or _record_field(name)

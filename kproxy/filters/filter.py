@@ -26,7 +26,7 @@ class Filter:
         self.node = node
         self.matches: Callable[[Mapping[str, Any]], bool] = compile_node(node)
         self.columns = frozenset().union(*map(_columns, leaves(node)))
-        self.needed_columns = self.columns if any(map(_names_findings, leaves(node))) else self.columns - {"kind"}
+        self.needed_columns = self.columns if any(map(_may_match_findings, leaves(node))) else self.columns - {"kind"}
 
     @property
     def reads_records(self) -> bool:
@@ -64,7 +64,7 @@ def parse(text: str) -> Filter:
 _PLAIN_KINDS = frozenset({"open", "request", "response", "gap", "close"})
 
 
-def _names_findings(leaf: Leaf) -> bool:
+def _may_match_findings(leaf: Leaf) -> bool:
     """Whether a term about the kind may be true of a line about a finding or a stall alone."""
     if isinstance(leaf, Text) or leaf.field.name != "kind":
         return False

@@ -54,7 +54,7 @@ def tokens(text: str) -> list[FilterToken]:
     while not result or result[-1].type is not TokenType.END:
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _unreadable(text, position)
+            raise _unreadable_error(text, position)
         type_ = TokenType(str(match.lastgroup))
         value, (start, end) = match[type_], match.span(type_)
         if type_ is TokenType.STRING:
@@ -74,7 +74,7 @@ def quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _unreadable(text: str, position: int) -> FilterError:
+def _unreadable_error(text: str, position: int) -> FilterError:
     position += len(text[position:]) - len(text[position:].lstrip())
     if text[position] in "\"'":
         return FilterError("unterminated string", position, len(text))

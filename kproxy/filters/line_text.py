@@ -29,7 +29,7 @@ _WITHOUT_TEXT: Final = (bool, type(None))
 COLUMNS: Final = frozenset(name for kind in KINDS.values() for name in kind.__struct_fields__) - NOT_SEARCHED
 
 
-def search(matches: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
+def build_text_test(matches: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
     """A function that reports whether `matches` accepts any text of a line."""
     return lambda line: any(map(matches, line_texts(line)))
 

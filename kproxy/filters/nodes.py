@@ -67,7 +67,7 @@ class Not:
     term: Node
 
     def __str__(self) -> str:
-        return f"not {_inside(self.term, And, Or)}"
+        return f"not {_operand_text(self.term, And, Or)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class And:
     terms: tuple[Node, ...]
 
     def __str__(self) -> str:
-        return " and ".join(_inside(term, And, Or) for term in self.terms)
+        return " and ".join(_operand_text(term, And, Or) for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Or:
     terms: tuple[Node, ...]
 
     def __str__(self) -> str:
-        return " or ".join(_inside(term, Or) for term in self.terms)
+        return " or ".join(_operand_text(term, Or) for term in self.terms)
 
 
 Leaf = Comparison | Presence | Text
@@ -103,5 +103,5 @@ def leaves(node: Node) -> Iterator[Leaf]:
             yield from leaves(term)
 
 
-def _inside(term: Node, *looser: type[Node]) -> str:
+def _operand_text(term: Node, *looser: type[Node]) -> str:
     return f"({term})" if isinstance(term, looser) else str(term)

@@ -50,7 +50,7 @@ def page() -> str:
             *(f"| {kind} | {meaning} |\n" for kind, meaning in _VALUES.items()),
             _FIELDS,
             "| field | aliases | kind | meaning |\n|---|---|---|---|\n",
-            *map(_row, FIELDS),
+            *map(_field_row, FIELDS),
         )
     )
 
@@ -123,7 +123,7 @@ _FIELDS = """
 """
 
 
-def _row(field: FilterField) -> str:
+def _field_row(field: FilterField) -> str:
     aliases = ", ".join(f"`{alias}`" for alias in field.aliases)
     return f"| `{field.name}` | {aliases} | {field.kind} | {field.help} |\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.filters.errors import FilterError, misspelt, suggestion
+from kproxy.filters.errors import FilterError, corrected_name, suggestion
 from kproxy.filters.fields import BY_NAME, FilterField, field_named
 from kproxy.filters.lexer import CONNECTIVES, FilterToken, TokenType, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Text, Value
@@ -17,7 +17,7 @@ def parse_node(text: str) -> Node:
         FilterError: The syntax is invalid.
     """
     parser = _Parser(text)
-    node = parser.alternatives()
+    node = parser.parse_or()
     parser.expect_end()
     return node
 
@@ -54,56 +54,56 @@ class _Parser:
         if token.type is not TokenType.END:
             raise self._error("'and' or 'or' is missing", "quote values that contain spaces or operators")
 
-    def alternatives(self) -> Node:
-        terms = [self._all()]
+    def parse_or(self) -> Node:
+        terms = [self._parse_and()]
         while self._take_sign("or"):
-            terms.append(self._all())
+            terms.append(self._parse_and())
         return terms[0] if len(terms) == 1 else Or(tuple(terms))
 
-    def _all(self) -> Node:
-        terms = [self._term()]
+    def _parse_and(self) -> Node:
+        terms = [self._parse_term()]
         while self._take_sign("and"):
-            terms.append(self._term())
+            terms.append(self._parse_term())
         return terms[0] if len(terms) == 1 else And(tuple(terms))
 
-    def _term(self) -> Node:
+    def _parse_term(self) -> Node:
         token = self._token
         if token.type is TokenType.SIGN and token.value in ("not", "("):
             self._at += 1
             self._depth += 1
             if self._depth > _MAX_NESTING:
                 raise FilterError("parentheses are nested too deeply", token.start, token.end)
-            node = Not(self._term()) if token.value == "not" else self._group(token)
+            node = Not(self._parse_term()) if token.value == "not" else self._parse_group(token)
             self._depth -= 1
             return node
-        return self._comparison()
+        return self._parse_comparison()
 
-    def _group(self, opening: FilterToken) -> Node:
-        node = self.alternatives()
+    def _parse_group(self, opening: FilterToken) -> Node:
+        node = self.parse_or()
         if not self._take_sign(")"):
             if self._token.type is TokenType.END:
                 raise FilterError("'(' without ')'", opening.start, opening.end)
             self.expect_end()
         return node
 
-    def _comparison(self) -> Node:
-        if (text := self._text()) is not None:
+    def _parse_comparison(self) -> Node:
+        if (text := self._parse_text()) is not None:
             return text
-        field = self._field()
+        field = self._parse_field()
         operator = self._token
         if operator.type is TokenType.OPERATOR:
             self._at += 1
             negated = operator.value.startswith("!")
             sign = {"!=": "=", "!~": "~"}.get(operator.value, operator.value)
-            return Comparison(field, sign, (self._value(operator.value),), negated, operator.start, operator.end)
+            return Comparison(field, sign, (self._parse_value(operator.value),), negated, operator.start, operator.end)
         negated = self._take_sign("not")
         if self._take_sign("in"):
-            return Comparison(field, "in", self._values(), negated, operator.start, operator.end)
+            return Comparison(field, "in", self._parse_values(), negated, operator.start, operator.end)
         if negated:
             raise self._error("'in' is missing after 'not'", f"use not {field.name}, or {field.name} not in (...)")
         return Presence(field)
 
-    def _text(self) -> Text | None:
+    def _parse_text(self) -> Text | None:
         """A text to search for: a quoted one, or a word that is neither a field nor compared with something."""
         token, next_token = self._token, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
         is_compared = next_token.type is TokenType.OPERATOR or (
@@ -115,7 +115,7 @@ class _Parser:
         if not is_quoted:
             if field_named(token.value) is not None:
                 return None
-            if (corrected := misspelt(token.value, BY_NAME)) is not None:
+            if (corrected := corrected_name(token.value, BY_NAME)) is not None:
                 hint = f"did you mean {corrected!r}? Quote it to search for the text"
                 raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         if not token.value:
@@ -123,7 +123,7 @@ class _Parser:
         self._at += 1
         return Text(Value(token.value, is_quoted, token.start, token.end))
 
-    def _field(self) -> FilterField:
+    def _parse_field(self) -> FilterField:
         if self._token.type is not TokenType.WORD:
             raise self._error("a field is missing", "a term looks like api=Fetch")
         token = self._take()
@@ -132,7 +132,7 @@ class _Parser:
             raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         return field
 
-    def _value(self, preceding: str) -> Value:
+    def _parse_value(self, preceding: str) -> Value:
         if self._token.type not in (TokenType.WORD, TokenType.STRING):
             hint = f'quote it: "{self._token.value}"' if self._token.value in CONNECTIVES else ""
             hint = "use in (...) for several values" if self._token.value == "(" else hint
@@ -140,12 +140,12 @@ class _Parser:
         token = self._take()
         return Value(token.value, token.type is TokenType.STRING, token.start, token.end)
 
-    def _values(self) -> tuple[Value, ...]:
+    def _parse_values(self) -> tuple[Value, ...]:
         if not self._take_sign("("):
             raise self._error("'(' is missing after 'in'", "example: in (Fetch, Produce)")
-        values = [self._value("(")]
+        values = [self._parse_value("(")]
         while self._take_sign(","):
-            values.append(self._value(","))
+            values.append(self._parse_value(","))
         if not self._take_sign(")"):
             raise self._error("',' or ')' is missing")
         return tuple(values)

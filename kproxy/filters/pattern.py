@@ -44,7 +44,7 @@ def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str
     start = 4 if pattern.startswith("(?i)") else 0
     reader = _Reader(pattern, start, re.IGNORECASE if ignore_case or start else re.NOFLAG)
     # Values repeat from line to line, so most results are cached.
-    return functools.lru_cache(maxsize=1024)(_Automaton(reader.whole()).search)
+    return functools.lru_cache(maxsize=1024)(_Automaton(reader.read_pattern()).search)
 
 
 def glob_pattern(glob: str) -> str:
@@ -93,8 +93,8 @@ class _Reader:
         self._flags = flags | re.DOTALL
         self._depth = 0
 
-    def whole(self) -> _Node:
-        node = self._choice()
+    def read_pattern(self) -> _Node:
+        node = self._read_choice()
         if self._at < len(self._pattern):
             raise PatternError("unmatched ')': use \\) for the character", self._at)
         return node
@@ -102,21 +102,21 @@ class _Reader:
     def _next_is(self, characters: str) -> bool:
         return self._at < len(self._pattern) and self._pattern[self._at] in characters
 
-    def _choice(self) -> _Node:
-        branches = [self._sequence()]
+    def _read_choice(self) -> _Node:
+        branches = [self._read_sequence()]
         while self._next_is("|"):
             self._at += 1
-            branches.append(self._sequence())
+            branches.append(self._read_sequence())
         return _Choice(branches)
 
-    def _sequence(self) -> _Node:
+    def _read_sequence(self) -> _Node:
         nodes: list[_Node] = []
         while self._at < len(self._pattern) and not self._next_is("|)"):
-            nodes.append(self._repeated())
+            nodes.append(self._read_repeated())
         return _Sequence(nodes)
 
-    def _repeated(self) -> _Node:
-        node = self._group() if self._next_is("(") else self._atom()
+    def _read_repeated(self) -> _Node:
+        node = self._read_group() if self._next_is("(") else self._read_atom()
         if (repeat := REPEAT.match(self._pattern, self._at)) is None:
             return node
         sign, minimum, comma, maximum = repeat.groups()
@@ -126,7 +126,7 @@ class _Reader:
         self._at = repeat.end()
         return _Repeat(node, *bounds)
 
-    def _group(self) -> _Node:
+    def _read_group(self) -> _Node:
         start = self._at
         self._at += 3 if self._pattern.startswith("(?:", start) else 1
         if self._next_is("?"):
@@ -134,14 +134,14 @@ class _Reader:
         self._depth += 1
         if self._depth > _MAX_NESTING:
             raise PatternError("groups are nested too deeply", start)
-        node = self._choice()
+        node = self._read_choice()
         if not self._next_is(")"):
             raise PatternError("unclosed '(': use \\( for the character", start)
         self._depth -= 1
         self._at += 1
         return node
 
-    def _atom(self) -> _Node:
+    def _read_atom(self) -> _Node:
         start = self._at
         atom = ATOM.match(self._pattern, start)
         if atom is None:
@@ -165,7 +165,7 @@ class _Automaton:
     def __init__(self, node: _Node) -> None:
         self._accepts: list[Callable[[str], object]] = []
         self._follow: list[int] = []
-        self._first, self._last, self._always = self._part(node)
+        self._first, self._last, self._always = self._add_node(node)
         self._moves: dict[tuple[int, str], int] = {}
 
     def search(self, text: str) -> bool:
@@ -176,12 +176,12 @@ class _Automaton:
         moves = self._moves
         for character in (_BEGIN, *text, _END):
             next_state = moves.get((state, character))
-            state = self._move(state, character) if next_state is None else next_state
+            state = self._next_state(state, character) if next_state is None else next_state
             if state == _FOUND:
                 return True
         return False
 
-    def _move(self, state: int, character: str) -> int:
+    def _next_state(self, state: int, character: str) -> int:
         """The next state. It includes the first positions, because a match may start anywhere."""
         next_state = self._first
         for position in _bits(state):
@@ -195,7 +195,7 @@ class _Automaton:
         self._moves[state, character] = next_state
         return next_state
 
-    def _part(self, node: _Node) -> tuple[int, int, bool]:
+    def _add_node(self, node: _Node) -> tuple[int, int, bool]:
         """Number the atoms of a node; returns its first positions, its last positions, and whether it may be empty."""
         if isinstance(node, _Atom):
             if len(self._accepts) >= _MAX_POSITIONS:
@@ -205,31 +205,31 @@ class _Automaton:
             bit = 1 << (len(self._accepts) - 1)
             return bit, bit, False
         if isinstance(node, _Repeat):
-            return self._repeated(node)
+            return self._add_repeated(node)
         if isinstance(node, _Choice):
             first, last, empty = 0, 0, False
             for branch in node.nodes:
-                branch_part = self._part(branch)
+                branch_part = self._add_node(branch)
                 first, last, empty = first | branch_part[0], last | branch_part[1], empty or branch_part[2]
             return first, last, empty
         result = (0, 0, True)
         for subpattern in node.nodes:
-            result = self._joined(result, self._part(subpattern))
+            result = self._concatenate(result, self._add_node(subpattern))
         return result
 
-    def _repeated(self, node: _Repeat) -> tuple[int, int, bool]:
+    def _add_repeated(self, node: _Repeat) -> tuple[int, int, bool]:
         result = (0, 0, True)
         copies = max(node.minimum, 1) if node.maximum is None else node.maximum
         for copy in range(1, copies + 1):
-            first, last, empty = self._part(node.node)
+            first, last, empty = self._add_node(node.node)
             if not first:
                 break  # an empty node has nothing to repeat
             if node.maximum is None and copy == copies:
                 self._connect(last, first)
-            result = self._joined(result, (first, last, empty or copy > node.minimum))
+            result = self._concatenate(result, (first, last, empty or copy > node.minimum))
         return result
 
-    def _joined(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:
+    def _concatenate(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:
         self._connect(left[1], right[0])
         first = left[0] | right[0] if left[2] else left[0]
         last = left[1] | right[1] if right[2] else right[1]

@@ -38,7 +38,7 @@ def parse_path(text: str) -> tuple[str, list[str]] | None:
     return (part, names) if all(names) and len(names) <= _MAX_NAMES else None
 
 
-def reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], list[Any]]:
+def path_reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], list[Any]]:
     """A function that returns the values of a field in the body of a line: text, numbers, true, false and None.
 
     Masked values are left out.
@@ -100,29 +100,29 @@ def _matcher(name: str) -> _Matcher:
 
 def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
     """The values below the path. None in the path is any number of fields."""
-    pending = [(data, _reached({0}, path))]
+    pending = [(data, _with_any_depth({0}, path))]
     while pending:
         item, positions = pending.pop()
         if isinstance(item, list):
             pending.extend((element, positions) for element in reversed(item))
         elif isinstance(item, dict):
             for name, member in reversed(item.items()):
-                if next_positions := _step(positions, name, path):
+                if next_positions := _next_positions(positions, name, path):
                     pending.append((member, next_positions))
         elif len(path) in positions and item != MASKED:
             yield base64.b64encode(item).decode() if isinstance(item, bytes | memoryview) else item
 
 
-def _step(positions: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
+def _next_positions(positions: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
     """The places in the path after a field of this name. Its end is kept: all values below it belong to the field."""
     if len(path) in positions:
         return {len(path)}
     next_positions = {position for position in positions if path[position] is None}
     next_positions |= {position + 1 for position in positions if (matches := path[position]) is not None and matches(name)}
-    return _reached(next_positions, path)
+    return _with_any_depth(next_positions, path)
 
 
-def _reached(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
+def _with_any_depth(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
     """These places, and those behind any number of fields."""
     for position, matches in enumerate(path):
         if position in positions and matches is None:

@@ -31,12 +31,12 @@ def number(field: FilterField, value: Value) -> Number:
     example = {Kind.DURATION: "e.g. 50ms", Kind.SIZE: "e.g. 10KiB"}.get(field.kind, "use digits")
     match = _NUMBER.fullmatch(value.text)
     if match is None:
-        raise _wrong(value, f"{value.text!r} is not a {field.kind}", example)
+        raise _value_error(value, f"{value.text!r} is not a {field.kind}", example)
     digits, unit = match.groups()
     factor = {name.lower(): factor for name, factor in units.items()}.get(unit.lower()) if unit else field.unit
     if factor is None:
         hint = f"use {', '.join(units)}" if units else example
-        raise _wrong(value, f"unknown unit {unit!r} for {field.name}", hint)
+        raise _value_error(value, f"unknown unit {unit!r} for {field.name}", hint)
     converted = Decimal(digits) * factor / field.unit
     return int(converted) if converted == converted.to_integral_value() else converted
 
@@ -49,7 +49,7 @@ def instant(field: FilterField, value: Value) -> str:
     """
     if _INSTANT.fullmatch(value.text) is None:
         hint = "use 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
-        raise _wrong(value, f"{value.text!r} is not a time", hint)
+        raise _value_error(value, f"{value.text!r} is not a time", hint)
     text = value.text.removesuffix("Z").replace(" ", "T")
     return text + _MIDNIGHT[len(text) :] + "Z"
 
@@ -65,8 +65,8 @@ def closed_value(field: FilterField, value: Value) -> str:
         return known_value
     hint = suggestion(value.text, known.values())
     all_values = f"use {', '.join(known.values())}" if len(known) < 8 else ""
-    raise _wrong(value, f"unknown {field.name} {value.text!r}", hint or all_values)
+    raise _value_error(value, f"unknown {field.name} {value.text!r}", hint or all_values)
 
 
-def _wrong(value: Value, problem: str, hint: str) -> FilterError:
+def _value_error(value: Value, problem: str, hint: str) -> FilterError:
     return FilterError(problem, value.start, value.end, hint)

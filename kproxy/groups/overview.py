@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.groups import ConsumerGroups
-from dissectors.groups.explanations import KINDS
+from dissectors.groups.explanations import EVENT_KINDS
 from kproxy.groups.rows import GroupRow, GroupView, group_row, group_view
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
@@ -12,7 +12,7 @@ def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> None:
     """Apply the next line: its row and its time (ns)."""
     if isinstance(line, FRAME_LINES):
         if line.not_decoded is not None:  # what its body says about a group is unknown
-            if line.api is None or line.api in KINDS:
+            if line.api is None or line.api in EVENT_KINDS:
                 groups.on_gap(line.connection_id, at, responses=isinstance(line, ResponseLine))
             return
         if line.group_id is None:  # most frames

@@ -180,7 +180,7 @@ def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
 
     Requests in flight last until `view.now`; nothing is drawn after it.
     """
-    stalled = _stalled(view.stalls, view.now)
+    stalled = _stall_bands(view.stalls, view.now)
     now = window.column(view.now, columns)
     return Grid(
         tuple(_lane(lane, stalled.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
@@ -193,7 +193,7 @@ def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
 Band = tuple[int, int, str, str, int | None]  # from, to (ns), kind, severity, row
 
 
-def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
+def _stall_bands(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
     """Per lane key: the times in which the lane blocks others or makes no progress itself."""
     bands: dict[str, list[Band]] = {}
     for stall in stalls:
@@ -308,20 +308,20 @@ _STEPS = (
 def round_times(window: Window, columns: int) -> Iterator[Mark]:
     """Round times, as many as fit."""
     for step in _STEPS:
-        width = len(_clock(window.start, step)) + 2
+        width = len(_clock_text(window.start, step)) + 2
         if step * columns >= width * window.length:
             break
     else:
         return
     at = -(-window.start // step) * step
     while at < window.end:
-        column, text = window.column(at, columns), _clock(at, step)
+        column, text = window.column(at, columns), _clock_text(at, step)
         if column + len(text) <= columns:
             yield Mark(column, text)
         at += step
 
 
-def _clock(at: int, step: int) -> str:
+def _clock_text(at: int, step: int) -> str:
     """A time of day with the precision of its step."""
     seconds, remainder = divmod(at, SECOND)
     try:

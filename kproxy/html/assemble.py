@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from kproxy.html.chunks import inline_json
 
-_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 #: The modules of the application that a page in one file needs, each after those that it imports.
 MODULES = (
     "elements.js",
@@ -55,9 +55,9 @@ _EXPORT = re.compile(r"^export (?=(?:const|class) ([\w$]+))", re.MULTILINE)
 _EXPORTS = re.compile(r"^export \{ ([^}]*) \};$", re.MULTILINE)
 
 
-def application(title: str, data: dict[str, Any]) -> str:
+def application_page(title: str, data: dict[str, Any]) -> str:
     """Return the web application as a page in one file, with its data; it needs no server, and may ask none."""
-    script = f'"use strict";\n{joined(MODULES)}'
+    script = f'"use strict";\n{join_modules(MODULES)}'
     head = _head(title, _text(_APP, "page.css"), f"script-src {_hash(script)}; ")
     return (
         f"{head}{_text(_APP, 'page.html')}"
@@ -83,12 +83,12 @@ def index_page() -> str:
     )
 
 
-def joined(names: Sequence[str]) -> str:
+def join_modules(names: Sequence[str]) -> str:
     """Return modules as one script without imports: each is a function that returns what the module exports."""
-    return "".join(f"const {name.removesuffix('.js')}_js = {_function(_text(_APP, name))};\n" for name in names)
+    return "".join(f"const {name.removesuffix('.js')}_js = {_module_function(_text(_APP, name))};\n" for name in names)
 
 
-def _function(module: str) -> str:
+def _module_function(module: str) -> str:
     names = [match[1] for match in _EXPORT.finditer(module)]
     names += [name for match in _EXPORTS.finditer(module) for name in match[1].split(", ")]
     body = _EXPORTS.sub("", _EXPORT.sub("", _IMPORT.sub(r"const { \1 } = \2_js;", module)))
@@ -105,7 +105,7 @@ def page(title: str, data: dict[str, Any], package: str, scripts: Sequence[str])
     script = f'(() => {{\n"use strict";\n{"".join(script_texts)}}})();\n'
     substitutions = {"script": script, "data": inline_json(data)}
     head = _head(title, _text(package, "page.css"), f"script-src {_hash(script)}; ")
-    return head + _PLACE.sub(lambda match: substitutions[match[1]], body)
+    return head + _PLACEHOLDER.sub(lambda match: substitutions[match[1]], body)
 
 
 def static_page(title: str, body: Element) -> str:
@@ -118,7 +118,7 @@ def _head(title: str, style: str, more_policy: str = "") -> str:
     """Return everything before the body."""
     policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
     substitutions = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
-    return _PLACE.sub(lambda match: substitutions[match[1]], _text(__package__, "head.html"))
+    return _PLACEHOLDER.sub(lambda match: substitutions[match[1]], _text(__package__, "head.html"))
 
 
 def _text(package: str, name: str) -> str:

@@ -21,10 +21,10 @@ def causes_json(causes: Causes) -> list[dict[str, Any]]:
     which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame), ``what``
     (the frame), ``lasts``, ``filter`` (its frames), ``connections``, ``groups`` and ``sentences`` (other messages).
     """
-    return [_cause(cause) for cause in causes.sorted_causes()[:MAX_CAUSES]]
+    return [_cause_json(cause) for cause in causes.sorted_causes()[:MAX_CAUSES]]
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause_json(cause: Cause) -> dict[str, Any]:
     location = cause.place
     code = cause.finding.code
     return finding_json(cause.finding) | {

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement  # written, not read
 from kproxy.comparison.differences import TrafficComparison, TrafficDifference
 from kproxy.html.assemble import static_page
 from kproxy.html.elements import add, add_section, add_table
-from kproxy.outputs.comparison_report import amount, places, summary, title, values
+from kproxy.outputs.comparison_report import traffic_size, occurrences, summary, title, values
 from kproxy.trace.formatting import safe
 
 
@@ -21,7 +21,7 @@ def comparison_page(comparison: TrafficComparison) -> str:
     add(header, "p", "kproxy diff", id="brand")
     add(header, "h1", " and ".join(names))
     for letter, name, side in zip("AB", names, (comparison.a, comparison.b), strict=True):
-        add(header, "p", f"{letter} is {name}: {amount(side)}.", **{"class": "about"})
+        add(header, "p", f"{letter} is {name}: {traffic_size(side)}.", **{"class": "about"})
     main = SubElement(body, "main")
     section = add_section(main, "Summary", summary(comparison))
     notes = SubElement(section, "ul", {"class": "about"})
@@ -38,5 +38,5 @@ def comparison_page(comparison: TrafficComparison) -> str:
 
 def _add_row(rows: Element, difference: TrafficDifference) -> None:
     row = SubElement(rows, "tr")
-    for text in (title(difference), *values(difference), places(difference).removeprefix("first at ")):
+    for text in (title(difference), *values(difference), occurrences(difference).removeprefix("first at ")):
         add(SubElement(row, "td"), "code", text)

@@ -23,12 +23,12 @@ from kproxy.version import __version__
 MAX_SIZE = 9_000_000
 
 #: Rows of each API of each client whose fields come before those of others.
-_FIRST = 4
+_FIRST_ROWS = 4
 
 #: Rows between two reports of the progress.
-_STEP = 1_000
+_PROGRESS_STEP = 1_000
 
-_NARROW = "narrow it with -f, e.g. -f 'severity>=warning'"
+_NARROW_HINT = "narrow it with -f, e.g. -f 'severity>=warning'"
 
 #: Gets rows done and rows in total.
 Progress = Callable[[int, int], object]
@@ -62,7 +62,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
             packed_lines, is_cut = lines_json(exchange)
             lines.add(packed_lines)
             incomplete_count += is_cut
-        if not done_count % _STEP:
+        if not done_count % _PROGRESS_STEP:
             progress(done_count, total)
     rows.close()
     lines.close()
@@ -150,7 +150,7 @@ def _add_sides(session: BrowseSession, rows: list[int], sides: Chunks, available
         entry = row - index.first
         kind = index.api[entry], index.client[entry]
         kind_counts[kind] += 1
-        is_later = kind_counts[kind] > _FIRST
+        is_later = kind_counts[kind] > _FIRST_ROWS
         later_size = index.size[entry] if is_later else 0
         urgency.append((-2 * index.severity[entry] - index.errors[entry], is_later, later_size, number))
     for *_, number in sorted(urgency):
@@ -167,11 +167,11 @@ def _notes(summary: _Summary, count: int, side_numbers: list[int], incomplete: i
     notes = []
     total = summary.exchanges + summary.events
     if count < total:
-        notes.append(f"this page has only the first {count:,} of {total:,} rows: {_NARROW}")
+        notes.append(f"this page has only the first {count:,} of {total:,} rows: {_NARROW_HINT}")
     with_sides = sum(place >= 0 for place in side_numbers)
     if with_sides < summary.exchanges:
         subset = f"{with_sides:,} of {summary.exchanges:,} exchanges, those with findings first"
-        notes.append(f"this page has the fields and bytes of only {subset}: {_NARROW}")
+        notes.append(f"this page has the fields and bytes of only {subset}: {_NARROW_HINT}")
     if incomplete:
-        notes.append(f"the filter of this page has only the first records of {incomplete:,} exchanges: {_NARROW}")
+        notes.append(f"the filter of this page has only the first records of {incomplete:,} exchanges: {_NARROW_HINT}")
     return notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.browse.fields.detail import side
-from kproxy.browse.rows.columns import api, what, wrong
+from kproxy.browse.rows.columns import api, subject, problems
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
@@ -14,7 +14,7 @@ from kproxy.html.sides import finding_json, side_json, side_records
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingLine, Line
-from kproxy.verdict.ranking import as_entry, best_first
+from kproxy.verdict.ranking import finding_entry, best_first
 
 
 def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[Any]:
@@ -38,11 +38,11 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
         safe(frame.client_id or "") if frame is not None else "",
         "" if frame is None else name,
         "".join(version).strip(),
-        "".join(text for text, _ in what(exchange)).strip(),
+        "".join(text for text, _ in subject(exchange)).strip(),
         None if frame is None else index.size[entry],
         index.waited(exchange.row, session.now),
         int(exchange.state),
-        [[text.strip(), style] for text, style in wrong(exchange, level)],
+        [[text.strip(), style] for text, style in problems(exchange, level)],
         level,
         name if frame is None else "",
         safe(getattr(line, "server", "")),  # some events only name their connection
@@ -67,7 +67,7 @@ def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
         if included_records:
             lines[-1]["body"] = included_records
         is_cut = is_cut or has_more
-        entries = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
+        entries = [finding_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
         findings.append([finding_json(finding) for finding in entries])
     return {"lines": lines, "findings": findings}, is_cut
 

@@ -11,7 +11,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import Source
 from kproxy.errors import UserError
 from kproxy.filters import Filter
-from kproxy.html.assemble import application
+from kproxy.html.assemble import application_page
 from kproxy.html.contents import contents
 from kproxy.outputs.output import Output
 from kproxy.trace.encoding import append_line
@@ -92,7 +92,7 @@ class HtmlOutput(Output):
             source.close()
         self.warnings = page_data["notes"]
         page_data["notes"] = [*self._notes, *self.warnings]
-        self._file.buffer.write(application(f"kproxy: {source.name}", page_data).encode())
+        self._file.buffer.write(application_page(f"kproxy: {source.name}", page_data).encode())
         super().close()
 
 

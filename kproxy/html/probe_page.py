@@ -30,18 +30,18 @@ def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[Cl
     add(header, "h1", _headline(broker, counts))
     add(header, "p", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, kproxy {__version__}", **{"class": "about"})
     main = SubElement(body, "main")
-    _facts(main, counts)
+    _add_facts(main, counts)
     if counts["fail"]:
         section = add_section(main, "Failed checks", "What the broker does differently from Kafka, and why it matters.")
         for check_result in results:
             if check_result.outcome == "fail":
-                _failure(section, check_result)
-    _clients(
+                _add_failure(section, check_result)
+    _add_clients(
         add_section(main, "Clients", "The checks that each client needs with the versions that it negotiates."), clients
     )
     section = add_section(main, "All checks", "By API or subject; a skipped check names its reason.")
     for group, group_results in groupby(results, lambda check_result: check_result.check.id.partition("/")[0]):
-        _group(section, group, list(group_results))
+        _add_group(section, group, list(group_results))
     add(body, "footer", "The ids of checks are stable. kproxy probe --list --verbose explains them.")
     return static_page(f"kproxy probe: {safe(broker)}", body)
 
@@ -51,7 +51,7 @@ def _headline(broker: str, counts: Counter[Outcome]) -> str:
     return f"{broker} passes {counts['pass']} of {applicable} checks that apply"
 
 
-def _facts(main: Element, counts: Counter[Outcome]) -> None:
+def _add_facts(main: Element, counts: Counter[Outcome]) -> None:
     facts = SubElement(main, "dl", id="facts")
     for outcome, name in _NAMES.items():
         pair = SubElement(facts, "div")
@@ -59,7 +59,7 @@ def _facts(main: Element, counts: Counter[Outcome]) -> None:
         add(pair, "dd", str(counts[outcome]))
 
 
-def _failure(section: Element, result: CheckResult) -> None:
+def _add_failure(section: Element, result: CheckResult) -> None:
     check = result.check
     article = add(section, "article", "", **{"class": "finding", "id": f"fail-{check.id}"})
     title = SubElement(article, "h3")
@@ -80,7 +80,7 @@ def _failure(section: Element, result: CheckResult) -> None:
             add(details, "pre", text.getvalue())
 
 
-def _clients(section: Element, clients: Sequence[ClientScore]) -> None:
+def _add_clients(section: Element, clients: Sequence[ClientScore]) -> None:
     rows = add_table(section, "Client", "Needs", "Pass", "Fail", "Missing APIs")
     for score in clients:
         row = SubElement(rows, "tr")
@@ -93,7 +93,7 @@ def _clients(section: Element, clients: Sequence[ClientScore]) -> None:
         add(row, "td", ", ".join(score.missing))
 
 
-def _group(section: Element, name: str, results: Sequence[CheckResult]) -> None:
+def _add_group(section: Element, name: str, results: Sequence[CheckResult]) -> None:
     counts = Counter(check_result.outcome for check_result in results)
     details = SubElement(section, "details", {"class": "listed"} | ({"open": "open"} if counts["fail"] else {}))
     summary = SubElement(details, "summary")

@@ -22,7 +22,7 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
     records: list[dict[str, Any]] = []
     size = 0
     for part, header, value in record_values(getattr(line, "body", None)):
-        data = None if value is None else {"format": value["format"], "data": _exact(value["data"])}
+        data = None if value is None else {"format": value["format"], "data": _exact_numbers(value["data"])}
         record_body = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
         size += len(encode_json(record_body))
         if size > MAX_SIZE:
@@ -31,11 +31,11 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
     return records, False
 
 
-def _exact(value: Any) -> Any:
+def _exact_numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _exact(member) for name, member in value.items()}
+        return {name: _exact_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_exact(element) for element in value]
+        return [_exact_numbers(element) for element in value]
     if isinstance(value, int) and abs(value) > _MAX_EXACT:
         return str(value)
     return value

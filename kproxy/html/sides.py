@@ -26,7 +26,7 @@ MAX_TEXT = 2_000
 _MAX_DEPTH = 60
 
 #: Fields that name the topic or the partition of records; they are among the first of their struct.
-_PLACES = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
+_LOCATION_FIELDS = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
            "partition_index": "partition"}  # fmt: skip
 _MAX_LEAVES = 4
 
@@ -49,7 +49,7 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
         result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
     result["fields"] = list(_fields(side.fields, numbers))
-    result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    result["marks"] = [_last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
     result["records"] = side_records(side, numbers)
     return {name: value for name, value in result.items() if value is not None}
 
@@ -64,7 +64,7 @@ def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> li
         records_view = records(field, min(remaining, MAX_RECORDS))
         remaining -= len(records_view.records)
         rows = [
-            [*_record(record), _number([field, record.batch, record.field], numbers or {})]
+            [*_record(record), _last_number([field, record.batch, record.field], numbers or {})]
             for record in records_view.records
         ]
         result.append(
@@ -85,7 +85,7 @@ def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
     names = topic_names(side.line)
     for ancestor in side.find(field.path)[:-1]:
         for leaf in ancestor.children[:_MAX_LEAVES]:
-            if leaf.value is None or (name := _PLACES.get(leaf.name)) is None:
+            if leaf.value is None or (name := _LOCATION_FIELDS.get(leaf.name)) is None:
                 continue
             topic_partition[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
     return topic_partition
@@ -130,7 +130,7 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         pending += [(depth + 1, node) for node in reversed(children)]
 
 
-def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
+def _last_number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
     """Return the number of the last field on a path that the page contains."""
     return next((numbers[id(field)] for field in reversed(chain) if id(field) in numbers), None)
 

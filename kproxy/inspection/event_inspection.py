@@ -236,7 +236,7 @@ class EventInspection:
         except Exception as error:  # noqa: BLE001
             failure = Failure.of("writing a frame's line", error)
             connection_state.failures.append(failure)
-            findings += rules.failed(event, connection_state)
+            findings += rules.failure_findings(event, connection_state)
             if event.message is not None:
                 event.message = event.message.without_body(failure)
             line = make(state, event, findings)
@@ -255,7 +255,7 @@ class EventInspection:
             decoded = self.frame_lines.decode_records(event)
         except Exception as error:  # noqa: BLE001
             connection_state.failures.append(Failure.of("decoding records", error))
-            return None, rules.failed(event, connection_state)
+            return None, rules.failure_findings(event, connection_state)
         if decoded is None or not decoded.parts or event.message is None:
             return decoded, []
         records = RecordsDecoded(event.at, event.offset, event.message, decoded.parts)
@@ -269,7 +269,7 @@ def _ignore(_number: int, _api_key: int) -> None:
 
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
     """The findings about bugs in kproxy alone."""
-    return rules.failed(event, connection) if connection.failures else []
+    return rules.failure_findings(event, connection) if connection.failures else []
 
 
 @functools.cache

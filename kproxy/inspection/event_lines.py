@@ -45,7 +45,7 @@ MAX_ROWS = 3
 _NAMES = ("request", "response")
 
 
-class Ends(Protocol):
+class ConnectionEnds(Protocol):
     """The connection of a frame, as its lines name it."""
 
     connection_id: str
@@ -148,17 +148,17 @@ def finding_line(
 
 def failure_line(line: Line, failure: Failure) -> FindingLine:
     """The finding about an inspection step that failed at this line."""
-    line_of_failure = finding_line(line.connection_id, *_failed(failure))
+    line_of_failure = finding_line(line.connection_id, *_failure_event(failure))
     line_of_failure.ts = line.ts
     return line_of_failure
 
 
 def failure_entry(failure: Failure) -> FindingEntry:
     """The finding about an inspection step that failed at a frame."""
-    return finding_entry(_failed(failure)[1])
+    return finding_entry(_failure_event(failure)[1])
 
 
-def _failed(failure: Failure) -> tuple[InspectionFailed, Finding]:
+def _failure_event(failure: Failure) -> tuple[InspectionFailed, Finding]:
     event = InspectionFailed(0, failure)
     [finding] = rules.check(event, ConnectionState())
     return event, finding
@@ -212,7 +212,7 @@ def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
     )
 
 
-def token_line(ends: Ends, event: TokenReceived) -> RequestLine | ResponseLine:
+def token_line(ends: ConnectionEnds, event: TokenReceived) -> RequestLine | ResponseLine:
     """The line of a SASL token: its size and the principal, but not its content."""
     kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
     return kind(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dissectors import embedded, rules, schemas
-from dissectors.connections.connection import plausible_request
+from dissectors.connections.connection import is_plausible_request
 from dissectors.connections.events import RecordsDecoded, RequestReceived, ResponseReceived
 from dissectors.embedded import redaction
 from dissectors.failures import Failure
@@ -82,7 +82,7 @@ def explain(
     return _without_prefix(explanation) if prefix_missing else explanation
 
 
-def with_decoded(explanation: Explanation, decoded: DecodedRecords) -> Explanation:
+def add_decoded_records(explanation: Explanation, decoded: DecodedRecords) -> Explanation:
     """The explanation with decoded records in its body, and the findings about them."""
     connection_state = ConnectionState(RunState(rules.trackers()))
     event = RecordsDecoded(0, 0, explanation.message, decoded.parts)
@@ -98,12 +98,12 @@ def _explain(frame: bytes, answered_request: AnsweredRequest) -> Explanation:
         request_event = RequestReceived(0, 0, len(answered_request) - 4, read_request(answered_request))
         connection_state.observe(request_event)
         rules.check(request_event, connection_state)
-        event = _answer(frame, request_event)
+        event = _response_event(frame, request_event)
     elif answered_request is not None:
         key, version = answered_request
         unseen = Message(b"", True, key, api_name(key), version, {}, {}, 0, 0, layout("RequestHeader", 1),
                          opaque="not given")  # fmt: skip
-        event = _answer(frame, RequestReceived(0, 0, 0, unseen))
+        event = _response_event(frame, RequestReceived(0, 0, 0, unseen))
     else:
         event = RequestReceived(0, 0, len(frame) - 4, read_request(frame))
     connection_state.observe(event)
@@ -111,14 +111,14 @@ def _explain(frame: bytes, answered_request: AnsweredRequest) -> Explanation:
     message = event.message
     assert message is not None  # only a response without a request has none
     try:
-        return _explained(frame, message, findings)
+        return _build_explanation(frame, message, findings)
     except Exception as error:  # noqa: BLE001
         failure = Failure.of("explaining a frame", error)
         connection_state.failures.append(failure)
-        return _explained(frame, message.without_body(failure), findings + rules.failed(event, connection_state))
+        return _build_explanation(frame, message.without_body(failure), findings + rules.failure_findings(event, connection_state))
 
 
-def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
+def _build_explanation(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
     tree = walk_message(message, most_nodes=MAX_ROWS)
     cut_off = isinstance(tree.error, TooManyElements)
     if body := next((node for node in tree.nodes if node.name == "body"), None):
@@ -128,13 +128,13 @@ def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Expla
     redacted = bytearray(frame)
     for start, end in spans:
         redacted[start:end] = bytes(end - start)
-    rows = list(_with_rest(_rows(tree.nodes, ""), len(frame), NOT_SHOWN if cut_off else NOT_DECODED))
+    rows = list(_with_undecoded_row(_rows(tree.nodes, ""), len(frame), NOT_SHOWN if cut_off else NOT_DECODED))
     with RecordBudget().allowance(len(frame), at=0, decodes_values=True) as allowance:
-        presentable = embedded.presentable(message, allowance=allowance)
+        presentable = embedded.presentable_body(message, allowance=allowance)
     return Explanation(message, bytes(redacted), presentable, rows, message.error if cut_off else tree.error, findings)
 
 
-def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
+def _response_event(frame: bytes, request: RequestReceived) -> ResponseReceived:
     message = read_response(frame, request.message.api_key, request.message.version)
     return ResponseReceived(0, 0, len(frame) - 4, message.correlation_id, message, request)
 
@@ -176,7 +176,7 @@ def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iter
         yield from _rows(node.children, path, decompressed=inside)
 
 
-def _with_rest(rows: Iterator[ExplainedRow], size: int, name: str) -> Iterator[ExplainedRow]:
+def _with_undecoded_row(rows: Iterator[ExplainedRow], size: int, name: str) -> Iterator[ExplainedRow]:
     """The rows, and one with a name for bytes after the last field."""
     end = 0
     for row in rows:
@@ -188,7 +188,7 @@ def _with_rest(rows: Iterator[ExplainedRow], size: int, name: str) -> Iterator[E
 
 def is_request(frame: bytes) -> bool:
     """Whether a frame looks like a request."""
-    return len(frame) >= 14 and plausible_request(frame, 0)
+    return len(frame) >= 14 and is_plausible_request(frame, 0)
 
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:

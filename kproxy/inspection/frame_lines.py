@@ -19,7 +19,7 @@ from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection import share_lines, transaction_lines
-from kproxy.inspection.event_lines import Ends, finding_entry
+from kproxy.inspection.event_lines import ConnectionEnds, finding_entry
 from kproxy.inspection.record_budget import RecordBudget
 from kproxy.inspection.rewrites import rewritten_entries
 from kproxy.inspection.withheld_records import frame_without_records, leave_out_damaged, withhold_records
@@ -41,10 +41,10 @@ FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
 PRODUCE, SYNC_GROUP = ApiKey.PRODUCE, ApiKey.SYNC_GROUP
 STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
 #: APIs whose responses give a member of a group partitions, tasks or records, by other names than `topics`.
-_ASSIGN = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
+_ASSIGNING_APIS = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
 
 #: APIs whose responses name the cluster and its brokers.
-_NAME_CLUSTER = ("Metadata", "DescribeCluster")
+_CLUSTER_APIS = ("Metadata", "DescribeCluster")
 
 
 class FrameLines:
@@ -93,7 +93,7 @@ class FrameLines:
         self._adds_detail = self._facts and (enabled or self._detail is not Detail.SUMMARY)
 
     def request(
-        self, ends: Ends, event: RequestReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+        self, ends: ConnectionEnds, event: RequestReceived, findings: list[Finding], decoded: DecodedRecords | None = None
     ) -> RequestLine:
         """The line of a request. Stores it, without detail, in the event: its response line repeats facts.
 
@@ -153,7 +153,7 @@ class FrameLines:
         return line
 
     def response(
-        self, ends: Ends, event: ResponseReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+        self, ends: ConnectionEnds, event: ResponseReceived, findings: list[Finding], decoded: DecodedRecords | None = None
     ) -> ResponseLine:
         """The line of a response. `decoded` is what `decode_records` has returned."""
         request, message = event.request, event.message
@@ -217,13 +217,13 @@ class FrameLines:
             line.throttle_time_ms = throttle_time_ms
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
-        elif message.api in _NAME_CLUSTER and message.well_formed:
+        elif message.api in _CLUSTER_APIS and message.well_formed:
             line.cluster_id = body.get("cluster_id") or None
             line.brokers = [addresses.join(endpoint.host, endpoint.port) for endpoint in endpoints(message)]
         elif message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
-        elif message.api_key in _ASSIGN and message.well_formed:
-            self._add_assigned(line, event.request_body, message)
+        elif message.api_key in _ASSIGNING_APIS and message.well_formed:
+            self._add_assignment(line, event.request_body, message)
         # A Produce has its records in the request, a Fetch in the response.
         topics = request_line.topics
         if has.topics and not (topics and topics[0].bytes is not None):
@@ -248,16 +248,16 @@ class FrameLines:
     def _decode(self, message: Message, record_values: RecordValues, at: int) -> DecodedRecords:
         topic_names = self._run_state.topic_names.get
         with self._record_budget.allowance(len(message.frame), at=at, decodes_values=True) as allowance:
-            body = embedded.presentable(message, topic_names, allowance)
+            body = embedded.presentable_body(message, topic_names, allowance)
             if record_values.may_mask(message):
                 leave_out_damaged(message, body)
             return record_values.decode(message, body, topic_names, allowance)
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
-        frame = self._redacted(event) if self._excerpts else None
+        frame = self._redacted_frame(event) if self._excerpts else None
         return [finding_entry(finding, frame) for finding in findings]
 
-    def _redacted(self, event: RequestReceived | ResponseReceived) -> bytes | None:
+    def _redacted_frame(self, event: RequestReceived | ResponseReceived) -> bytes | None:
         """The frame with its secrets zeroed, None if secrets cannot be located."""
         message = event.message
         if event.damaged or (message is not None and message.opaque):
@@ -269,10 +269,10 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
-    def _add_assigned(self, line: ResponseLine, request_body: dict[str, Any] | None, message: Message) -> None:
+    def _add_assignment(self, line: ResponseLine, request_body: dict[str, Any] | None, message: Message) -> None:
         """Add what a member of a group gets: partitions, tasks or records."""
         if message.api_key == SYNC_GROUP:
-            line.topics = _assigned(message)
+            line.topics = _assigned_partitions(message)
         elif message.api_key == STREAMS_GROUP_HEARTBEAT:
             line.tasks = [
                 f"{task.get('subtopology_id', '')}_{number}"
@@ -297,7 +297,7 @@ class FrameLines:
         if self._detail is not Detail.SUMMARY:
             if self._record_values is None:
                 with self._record_budget.allowance(len(message.frame), at=at, decodes_values=False) as allowance:
-                    line.body = embedded.presentable(message, self._run_state.topic_names.get, allowance)
+                    line.body = embedded.presentable_body(message, self._run_state.topic_names.get, allowance)
                 if self._withholds_records:
                     line.body = withhold_records(message, line.body)
             else:
@@ -307,7 +307,7 @@ class FrameLines:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 
 
-def _assigned(message: Message) -> list[TopicEntry]:
+def _assigned_partitions(message: Message) -> list[TopicEntry]:
     """The partitions that a SyncGroup response assigns to a consumer; none if other clients have the group."""
     assignment = embedded.expand(message).get("assignment")
     if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":

@@ -88,7 +88,7 @@ class Inspector:
             partial=partial,
             limits=limits,
         )
-        self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)
+        self._bodies_of = None if needs.decoding else _api_keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}
         self._received: Received = []  # that is not yet judged
         self.frames = frames
@@ -376,5 +376,5 @@ class Inspector:
         return [*lines, gap, *self._inspection.observe_stalls(gap, at=at)]
 
 
-def _keys(apis: Iterable[str] | None) -> frozenset[int] | None:
+def _api_keys(apis: Iterable[str] | None) -> frozenset[int] | None:
     return None if apis is None else frozenset(api.key for name in apis if (api := schemas.api_by_name(name)))

@@ -39,7 +39,7 @@ def late_responses(
         if oldest is None:
             continue
         request, due = oldest
-        step = _steps((at - due) // SECOND)
+        step = _steps_passed((at - due) // SECOND)
         offset, reported = state.reported
         steps_reported = reported if offset == request.offset else 0
         if steps_reported if repeat_reported else step > steps_reported:
@@ -50,6 +50,6 @@ def late_responses(
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 
 
-def _steps(seconds: int) -> int:
+def _steps_passed(seconds: int) -> int:
     """The number of steps that have passed."""
     return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

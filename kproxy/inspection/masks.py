@@ -54,7 +54,7 @@ class Masks:
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
         """A copy of the tree without the fields that paths mask. Data that is not a tree is masked completely."""
         for mask in self._of(topic, part):
-            data = _masked(data, mask.path) if isinstance(data, dict | list) else MASKED
+            data = _mask_path(data, mask.path) if isinstance(data, dict | list) else MASKED
         return data
 
     def masks_header(self, topic: str | None, name: str) -> bool:
@@ -68,14 +68,14 @@ class Masks:
 
 def without_names(data: Any, names: Set[str]) -> Any:
     """A copy of the tree without the values of fields with these names. Data that is not a tree is masked."""
-    return _without(data, names) if isinstance(data, dict | list) else MASKED
+    return _mask_names(data, names) if isinstance(data, dict | list) else MASKED
 
 
-def _without(data: Any, names: Set[str]) -> Any:
+def _mask_names(data: Any, names: Set[str]) -> Any:
     if isinstance(data, list):
-        return [_without(element, names) for element in data]
+        return [_mask_names(element, names) for element in data]
     if isinstance(data, dict):
-        return {name: MASKED if name in names else _without(inner, names) for name, inner in data.items()}
+        return {name: MASKED if name in names else _mask_names(inner, names) for name, inner in data.items()}
     return data
 
 
@@ -89,16 +89,16 @@ def _parse(text: str) -> _Mask:
     return _Mask(topic if colon else "*", part, tuple(names))
 
 
-def _masked(data: Any, path: tuple[str, ...]) -> Any:
+def _mask_path(data: Any, path: tuple[str, ...]) -> Any:
     if not path:
         return MASKED
     if isinstance(data, list):
-        return [_masked(element, path) for element in data]
+        return [_mask_path(element, path) for element in data]
     if not isinstance(data, dict):
         return data
     first, remaining = path[0], path[1:]
     if first == _ANY_DEPTH:
         if remaining:
-            data = _masked(data, remaining)
-        return {name: _masked(inner, path) if remaining else MASKED for name, inner in data.items()}
-    return {name: _masked(inner, remaining) if fnmatchcase(name, first) else inner for name, inner in data.items()}
+            data = _mask_path(data, remaining)
+        return {name: _mask_path(inner, path) if remaining else MASKED for name, inner in data.items()}
+    return {name: _mask_path(inner, remaining) if fnmatchcase(name, first) else inner for name, inner in data.items()}

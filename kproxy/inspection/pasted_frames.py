@@ -22,7 +22,7 @@ _MAX_SEARCHED = 1 << 20  # bytes before the first whole frame
 _Decodes: TypeAlias = Callable[[bytes], object]
 
 
-class Framed(NamedTuple):
+class FoundFrames(NamedTuple):
     """Frames with length prefixes.
 
     `missing`: the bytes were one frame without a prefix, which was added. `problem` is a sentence about a wrong prefix
@@ -42,7 +42,7 @@ class PastedFrame(NamedTuple):
     answered: AnsweredRequest
 
 
-def framed(data: bytes, answered_request: AnsweredRequest = None) -> Framed:
+def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundFrames:
     """Find the frames in bytes. `answered_request` is the request that they answer, as in `explain`; None for requests.
 
     Bytes with a correct prefix are returned unchanged. Otherwise the prefix is missing if the bytes decode completely
@@ -50,19 +50,19 @@ def framed(data: bytes, answered_request: AnsweredRequest = None) -> Framed:
     searched after it; but a response whose request is not known could be anywhere.
     """
     if answered_request is None:
-        return _framed(data, (_reads_as_request, candidates), _reads_as_request)
+        return _find_frames(data, (_reads_as_request, candidates), _reads_as_request)
     decodes = partial(_reads_as_response, answered_request)
-    return _framed(data, (decodes,), partial(_answers, answered_request) if isinstance(answered_request, bytes) else None)
+    return _find_frames(data, (decodes,), partial(_is_response_to, answered_request) if isinstance(answered_request, bytes) else None)
 
 
-def paired(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
+def pair_frames(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
     """The frames of a connection, and sentences about problems. A response follows its request, if both are there.
 
     Args:
         streams: Bytes of one direction each, e.g. the requests and the responses of the connection.
         answered_request: What the responses without their request answer.
     """
-    directions = [framed(stream) for stream in streams]
+    directions = [find_frames(stream) for stream in streams]
     requests = [frame for candidate in directions if _reads_as_request(candidate.frames[0]) for frame in candidate.frames]
     if not requests:
         requests = [frame for candidate in directions if is_request(candidate.frames[0]) for frame in candidate.frames]
@@ -76,7 +76,7 @@ def paired(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -
     responses: dict[bytes, list[bytes]] = {}
     for index, stream in enumerate(streams):
         if directions[index].frames[0] not in distinct:
-            directions[index] = _framed(stream, (answers,), answers)
+            directions[index] = _find_frames(stream, (answers,), answers)
             for frame in directions[index].frames:
                 responses.setdefault(frame[4:8], []).append(frame)
     frames = []
@@ -88,22 +88,22 @@ def paired(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -
     return frames, [sentence for candidate in directions for sentence in (candidate.note, candidate.problem) if sentence]
 
 
-def _framed(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> Framed:
-    if (split := _consecutive(data, decoders[0])) is not None:
+def _find_frames(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> FoundFrames:
+    if (split := _split_frames(data, decoders[0])) is not None:
         return split
-    with_prefix = [frame for frame in _as_prefixed(data) if len(frame) >= MIN_FRAME]
+    with_prefix = [frame for frame in _candidate_frames(data) if len(frame) >= MIN_FRAME]
     added = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
         if (decodable := next(filter(decodes, with_prefix), None)) is not None:
-            return Framed([data], problem=_problem(data, cut=len(decodable) > len(data)))
+            return FoundFrames([data], problem=_prefix_problem(data, cut=len(decodable) > len(data)))
         if len(added) >= MIN_FRAME and decodes(added):
-            return Framed([added], missing=True)
-        if decodes is decoders[0] and searched and (after_cut := _after_cut(data, searched)) is not None:
+            return FoundFrames([added], missing=True)
+        if decodes is decoders[0] and searched and (after_cut := _frames_after_cut(data, searched)) is not None:
             return after_cut
-    return Framed([data], problem=_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))
+    return FoundFrames([data], problem=_prefix_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))
 
 
-def _consecutive(data: bytes, decodes: _Decodes) -> Framed | None:
+def _split_frames(data: bytes, decodes: _Decodes) -> FoundFrames | None:
     """The frames that the length prefixes delimit; None if these do not agree with the number of bytes.
 
     The last frame may be cut off if the others decode.
@@ -113,30 +113,30 @@ def _consecutive(data: bytes, decodes: _Decodes) -> Framed | None:
         frames.append(remaining[: size + _PREFIX])
         remaining = remaining[size + _PREFIX :]
     if not remaining:
-        return Framed(frames) if frames else None
+        return FoundFrames(frames) if frames else None
     size = _prefix_value(remaining.ljust(_PREFIX, b"\0"))
     if not (frames and 0 <= size <= _MAX_TRUNCATED and all(map(decodes, frames))):
         return None
     if len(remaining) < MIN_FRAME:
-        return Framed(frames, note=f"the last {_count(len(remaining))} begin another frame: skipped")
-    return Framed(
+        return FoundFrames(frames, note=f"the last {_byte_count(len(remaining))} begin another frame: skipped")
+    return FoundFrames(
         [*frames, remaining],
-        problem=f"the last frame is cut off: {len(remaining) - _PREFIX} of {_count(size)} follow its length prefix",
+        problem=f"the last frame is cut off: {len(remaining) - _PREFIX} of {_byte_count(size)} follow its length prefix",
     )
 
 
-def _after_cut(data: bytes, decodes: _Decodes) -> Framed | None:
+def _frames_after_cut(data: bytes, decodes: _Decodes) -> FoundFrames | None:
     """The frames after the rest of a frame whose beginning is missing; None if there are none."""
     for start in range(1, min(len(data) - MIN_FRAME, _MAX_SEARCHED) + 1):
         end = start + _PREFIX + _prefix_value(data[start : start + _PREFIX])
         if not (start + MIN_FRAME <= end <= len(data) and decodes(data[start:end])):
             continue
-        if (split := _consecutive(data[start:], decodes)) is not None:
-            return split._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
+        if (split := _split_frames(data[start:], decodes)) is not None:
+            return split._replace(note=f"the first {_byte_count(start)} belong to an earlier frame: skipped")
     return None
 
 
-def _count(size: int) -> str:
+def _byte_count(size: int) -> str:
     return f"{size} byte{'s' * (size != 1)}"
 
 
@@ -144,7 +144,7 @@ def _prefix_value(data: bytes) -> int:
     return int.from_bytes(data[:_PREFIX], "big", signed=True)
 
 
-def _as_prefixed(data: bytes) -> list[bytes]:
+def _candidate_frames(data: bytes) -> list[bytes]:
     """Possible frames if the first four bytes are a prefix: a wrong one, or the correct one of a truncated frame.
 
     A truncated frame is padded with zeros, which do not decode if lengths are read from the wrong place.
@@ -167,11 +167,11 @@ def _reads_as_response(answered_request: tuple[int, int] | bytes, frame: bytes) 
     return read_response(frame, *answered_request).well_formed
 
 
-def _answers(request: bytes, frame: bytes) -> bool:
+def _is_response_to(request: bytes, frame: bytes) -> bool:
     return frame[4:8] == request[8:12] and _reads_as_response(request, frame)
 
 
-def _problem(data: bytes, *, cut: bool) -> str:
+def _prefix_problem(data: bytes, *, cut: bool) -> str:
     """What is wrong with the length prefix; if `cut`, the frame may be incomplete instead."""
     if len(data) < _PREFIX:
         return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"

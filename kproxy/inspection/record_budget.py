@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from dissectors.records.allowance import RECORD, Allowance
+from dissectors.records.allowance import RECORD_STEPS, Allowance
 
 #: Steps earned per second of traffic: 10,000 records with keys and values, decoded for 70 % of a core.
 PER_SECOND: Final = 700_000
@@ -46,7 +46,7 @@ class RecordBudget:
             self._left, self._at = min(self._advance, self._left + earned), at
         granted = min(max(self._left, 0), MAX_PER_FRAME)
         earned = size // _BYTES_PER_STEP
-        allowance = Allowance(granted + earned, DECODED_RECORD if decodes_values else RECORD)
+        allowance = Allowance(granted + earned, DECODED_RECORD if decodes_values else RECORD_STEPS)
         try:
             yield allowance
         finally:

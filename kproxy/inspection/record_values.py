@@ -10,7 +10,7 @@ from dissectors import values
 from dissectors.embedded.locations import TopicName
 from dissectors.embedded.record_data import RecordField, record_data, record_fields
 from dissectors.embedded.registry import Row
-from dissectors.embedded.values import leave_out
+from dissectors.embedded.values import drop_last_records
 from dissectors.messages.message import Message
 from dissectors.records.allowance import Allowance
 from dissectors.values import DecodedPart, DecodedValue, ProblemKind, Schema, SchemaKey, ValueContext, WrittenRecord
@@ -88,7 +88,7 @@ class RecordValues:
         """
         if not record_fields(message):
             return DecodedRecords(body)
-        if self.may_mask(message) and _is_broken(message):
+        if self.may_mask(message) and _is_damaged(message):
             return DecodedRecords(None)
         records = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
         for record in records:
@@ -102,7 +102,7 @@ class RecordValues:
         for index, record in enumerate(records):
             if allowance is not None:
                 if allowance.is_spent:
-                    _leave_out(records[index:])
+                    _remove_records(records[index:])
                     break
                 allowance.charge(_cost(record))
             for part in self._replace(record, schemas):
@@ -145,7 +145,7 @@ class RecordValues:
                 masked = self._masked(value, topic, part, schemas)
                 is_masked, is_known = masked is not value, isinstance(self._schema_of(value, schemas), Schema)
                 if is_masked:
-                    masked = masked and _unnamed(masked)
+                    masked = masked and _without_type(masked)
                 if hides_schema:
                     value, masked = _without_schema(value), masked and _without_schema(masked)
                 shown_value = value if is_known else None
@@ -200,7 +200,7 @@ class RecordValues:
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked: a broken one may have them anywhere."""
-        return bool(self.masks and (record_fields(message) or _is_broken(message)))
+        return bool(self.masks and (record_fields(message) or _is_damaged(message)))
 
     def _tagged(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
         """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
@@ -239,15 +239,15 @@ class RecordValues:
             return entry(value)
         if value.problem is not None:
             return _masked_entry(shown_value, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
-        return entry(replace(_masked_names(value, text), data=text.tree(value.data)))
+        return entry(replace(_mask_names(value, text), data=text.tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
         problem, text = value.problem, self.masks.text
         if is_masked:
-            value = _unnamed(value)
+            value = _without_type(value)
         if text is not None:
-            value = _masked_names(value, text)
+            value = _mask_names(value, text)
         if problem is None or not (is_masked or text is not None):
             return value
         return replace(value, problem=replace(problem, text=MASKED))
@@ -257,12 +257,12 @@ class RecordValues:
 _NAME_SCHEMAS = ("__key_schema_id", "__value_schema_id", "apicurio.", "content-type")
 
 
-def _unnamed(value: DecodedValue) -> DecodedValue:
+def _without_type(value: DecodedValue) -> DecodedValue:
     """The value without a type that comes from its content."""
     return value if value.format in _TYPE_IS_FIXED else replace(value, type=None)
 
 
-def _masked_names(value: DecodedValue, text: TextMasks) -> DecodedValue:
+def _mask_names(value: DecodedValue, text: TextMasks) -> DecodedValue:
     return replace(value, type=value.type and text.text(value.type), subject=value.subject and text.text(value.subject))
 
 
@@ -297,17 +297,17 @@ def _cost(record: _Record) -> int:
     return _STEPS_PER_PART * len(data) + sum(map(len, data)) // _BYTES_PER_STEP
 
 
-def _leave_out(records: Sequence[_Record]) -> None:
+def _remove_records(records: Sequence[_Record]) -> None:
     """Remove records from their batches. They are the last ones of each."""
     counts: dict[int, tuple[Row, int]] = {}
     for record in records:
         _, count_before = counts.get(id(record.batch), (None, 0))
         counts[id(record.batch)] = record.batch, count_before + 1
     for batch, count in counts.values():
-        leave_out(batch, count)
+        drop_last_records(batch, count)
 
 
-def _is_broken(message: Message) -> bool:
+def _is_damaged(message: Message) -> bool:
     return bool(message.error or message.trailing or message.opaque or message.diagnosis)
 
 

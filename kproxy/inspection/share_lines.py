@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
-from dissectors.trackers.share_acquisitions import AcknowledgeType, acknowledgements, refused_places
+from dissectors.trackers.share_acquisitions import AcknowledgeType, acknowledgements, acknowledge_errors
 from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
 
 API_KEYS: Final = frozenset((ApiKey.SHARE_FETCH.value, ApiKey.SHARE_ACKNOWLEDGE.value))
@@ -28,7 +28,7 @@ def add_records(
     line.lock_ms = body.get("acquisition_lock_timeout_ms") or None
     if request_body is None or body.get("error_code"):
         return
-    refused = refused_places(body)
+    refused = acknowledge_errors(body)
     accepted = (
         acknowledgement
         for acknowledgement in acknowledgements(request_body)

@@ -31,7 +31,7 @@ _new: Final = tuple.__new__
 _Id: TypeAlias = tuple[str, StallKind, int, int]
 
 
-class _Asked(NamedTuple):
+class _StallRequest(NamedTuple):
     """What is kept of a request."""
 
     row: int
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lasting:
+class _OngoingStall:
     group: GroupHistory
     stall: Stall
     seen_at: int
@@ -66,8 +66,8 @@ class StallLines:
         self.due = 0
         self._groups = ConsumerGroups(timeline=False)
         self._row = 0
-        self._requests: dict[int, _Asked] = {}  # of the latest requests
-        self._lasting: dict[_Id, _Lasting] = {}
+        self._requests: dict[int, _StallRequest] = {}  # of the latest requests
+        self._lasting: dict[_Id, _OngoingStall] = {}
         self._state = ConnectionState()  # of no connection
 
     def observe(self, line: Line, *, at: int) -> list[Line]:
@@ -77,7 +77,7 @@ class StallLines:
         """
         row = self._row = self._row + 1
         if isinstance(line, RequestLine) and line.not_decoded is None:
-            self._requests[row % _MAX_REQUESTS] = _new(_Asked, (
+            self._requests[row % _MAX_REQUESTS] = _new(_StallRequest, (
                 row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id,
             ))  # fmt: skip
             group = self._groups.on_request(line, row, at)
@@ -92,13 +92,13 @@ class StallLines:
         """Advance the time to `at` (ns); returns lines of stalls that last."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[Line] = []
-        ongoing = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
+        ongoing = {_stall_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
         for key in [key for key in self._lasting if key not in ongoing]:
-            lines += self._vanished(self._lasting.pop(key), at)
+            lines += self._vanished_stall_lines(self._lasting.pop(key), at)
         for key, (group, stall) in ongoing.items():
             last = self._lasting.get(key)
             if last is None:
-                self._lasting[key] = _Lasting(group, stall, at, at)
+                self._lasting[key] = _OngoingStall(group, stall, at, at)
             else:
                 is_severity_changed = stall.severity != last.stall.severity
                 last.group, last.stall, last.seen_at = group, stall, at
@@ -114,12 +114,12 @@ class StallLines:
         self._lasting.clear()
         return lines
 
-    def _vanished(self, ongoing: _Lasting, at: int) -> Iterator[Line]:
+    def _vanished_stall_lines(self, ongoing: _OngoingStall, at: int) -> Iterator[Line]:
         """The last line of a stall that lasts no longer, although no frame ended it."""
         stall = replace(ongoing.stall, until=ongoing.seen_at)
         yield self._line(ongoing.group, stall, ongoing.seen_at, at)
 
-    def _final_lines(self, ongoing: _Lasting, at: int) -> Iterator[Line]:
+    def _final_lines(self, ongoing: _OngoingStall, at: int) -> Iterator[Line]:
         if ongoing.seen_at > ongoing.written_at:
             yield from self._lines(ongoing.group, ongoing.stall, ongoing.seen_at, at)
 
@@ -128,7 +128,7 @@ class StallLines:
         group.newly_ended = 0
         for stall in reversed(ended):
             if stall.kind is not StallKind.FINDING and stall.until is not None:
-                self._lasting.pop(_id(group, stall), None)
+                self._lasting.pop(_stall_id(group, stall), None)
                 yield from self._lines(group, stall, stall.until, at)
 
     def _lines(self, group: GroupHistory, stall: Stall, until: int, at: int) -> Iterator[Line]:
@@ -144,7 +144,7 @@ class StallLines:
             yield finding_of_stall
         yield line
 
-    def _asked(self, stall: Stall) -> _Asked | None:
+    def _asked(self, stall: Stall) -> _StallRequest | None:
         """The request with which a stall began, None if it was too long ago."""
         request = self._requests.get(stall.row % _MAX_REQUESTS)
         return request if request is not None and request.row == stall.row else None
@@ -168,13 +168,13 @@ class StallLines:
             error_name=stall.error or None,
             times=stall.times,
             waiting=_labels(group, stall.waiting),
-            waiting_ids=_ids(stall.waiting),
+            waiting_ids=_member_ids(stall.waiting),
             blamed=_labels(group, stall.blamed),
-            blamed_ids=_ids(stall.blamed),
+            blamed_ids=_member_ids(stall.blamed),
         )
 
 
-def _id(group: GroupHistory, stall: Stall) -> _Id:
+def _stall_id(group: GroupHistory, stall: Stall) -> _Id:
     return group.id, stall.kind, stall.since, stall.row
 
 
@@ -182,7 +182,7 @@ def _labels(group: GroupHistory, keys: Iterable[str]) -> list[str]:
     return [key if (lane := group.lanes.get(key)) is None else lane.label for key in keys]
 
 
-def _ids(keys: Iterable[str]) -> list[str]:
+def _member_ids(keys: Iterable[str]) -> list[str]:
     """Member ids. A key that begins with NUL is a connection or a client whose member id is unknown."""
     return [key.lstrip("\0").replace("\0", " ") for key in keys]
 

@@ -31,11 +31,11 @@ class TextMasks:
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:
-        self._expressions = [_compiled(expression) for expression in expressions]
+        self._expressions = [_compile(expression) for expression in expressions]
 
     def text(self, text: str) -> str:
         """The text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
-        return _Masking(self._expressions).text(text)
+        return _ValueMasker(self._expressions).text(text)
 
     def tree(self, data: Any) -> Any:
         """A copy of the tree with all its text masked, also the names of fields.
@@ -43,10 +43,10 @@ class TextMasks:
         A number with a match becomes ``(masked)``, and so do bytes: the text in them is not known. Of fields whose
         names become equal, the last remains.
         """
-        return _Masking(self._expressions).tree(data)
+        return _ValueMasker(self._expressions).tree(data)
 
 
-class _Masking:
+class _ValueMasker:
     """Masks the texts of one value."""
 
     def __init__(self, expressions: Sequence[Any]) -> None:
@@ -93,7 +93,7 @@ class _Masking:
         return spans
 
 
-def _compiled(expression: str) -> Any:
+def _compile(expression: str) -> Any:
     options = re2.Options()
     options.log_errors = False  # to standard error
     try:

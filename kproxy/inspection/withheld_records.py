@@ -15,7 +15,7 @@ from kproxy.trace.record_values import WITHHELD
 
 #: What is at the same place in a batch of every format: offset, length, an epoch or a CRC, and the format (magic).
 _COMMON_HEADER: Final = 17
-_OF_DAMAGED: Final = frozenset({"base_offset", "batch_length", "magic", "error", "unread", "records"})
+_DAMAGED_BATCH_FIELDS: Final = frozenset({"base_offset", "batch_length", "magic", "error", "unread", "records"})
 
 
 def withhold_records(message: Message, body: Row) -> Row:
@@ -51,7 +51,7 @@ def leave_out_damaged(message: Message, body: Row) -> None:
         damaged = next((index for index, batch in enumerate(batches) if "error" in batch), None)
         if damaged is not None:
             batch = batches[damaged]
-            batches[damaged:] = [{name: value for name, value in batch.items() if name in _OF_DAMAGED}]
+            batches[damaged:] = [{name: value for name, value in batch.items() if name in _DAMAGED_BATCH_FIELDS}]
 
 
 def leave_out_reasons(record: Row) -> None:
@@ -70,7 +70,7 @@ def frame_without_records(message: Message) -> bytes:
     without_records = bytearray(frame)
     for data in _record_data(embedded.expanded_body(message), fields):
         without_records[data.start : data.end] = bytes(data.end - data.start)
-        for start, end in _numbers_of_batches(data):
+        for start, end in _batch_number_spans(data):
             without_records[start:end] = frame[start:end]
     return bytes(without_records)
 
@@ -83,24 +83,24 @@ def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:
             yield from _record_data(child, fields)
 
 
-def _numbers_of_batches(data: Node) -> Iterator[tuple[int, int]]:
+def _batch_number_spans(data: Node) -> Iterator[tuple[int, int]]:
     """The spans of numbers; of a damaged batch, only those at its start, and none after it."""
     for batch in data.children:
         if _is_damaged(batch):
             yield batch.start, min(batch.start + _COMMON_HEADER, batch.end)
             return
-        yield from _numbers(batch)
+        yield from _number_spans(batch)
 
 
 def _is_damaged(node: Node) -> bool:
     return node.name == "unread" or any(map(_is_damaged, node.children))
 
 
-def _numbers(node: Node) -> Iterator[tuple[int, int]]:
+def _number_spans(node: Node) -> Iterator[tuple[int, int]]:
     """The spans of numbers. Fields from decompressed bytes have the span of their struct: the compressed bytes."""
     for child in node.children:
         if child.children:
-            yield from _numbers(child)
+            yield from _number_spans(child)
         elif isinstance(child.value, int | float) and (child.start, child.end) != (node.start, node.end):
             yield child.start, child.end
 

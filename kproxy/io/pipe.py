@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Piped(io.RawIOBase):
+class PipeReader(io.RawIOBase):
     """Reads what is available, and calls `idle` before it blocks.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from dissectors.bounded import BoundedDict
 from dissectors.findings import Severity
-from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES, MAX_REPEATS, Place, Repeat
+from dissectors.trackers.state import MAX_CAUSE_AGE, MAX_CAUSES, MAX_REPEATS, Place, Repeat
 from kproxy.inspection.event_lines import repeated_findings
 from kproxy.trace.lines import FRAME_LINES, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
@@ -30,7 +30,7 @@ class FirstReports:
         if isinstance(line, FRAME_LINES):
             location = Place(line.connection_id, isinstance(line, RequestLine), line.offset)
         last, first = self._causes.get(cause, (at, None))
-        if not cause or first is None or at - last > FORGOTTEN_AFTER:
+        if not cause or first is None or at - last > MAX_CAUSE_AGE:
             self._causes[cause] = at, location
             return True
         self._causes[cause] = at, first

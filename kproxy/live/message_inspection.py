@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, INSPECTOR_WAS_RESTARTED, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from kproxy.inspection.inspected_connection import Progress
 from kproxy.inspection.inspector import Inspector, Received
@@ -88,14 +88,14 @@ class MessageInspection:
             )  # fmt: skip
         if isinstance(message, tap_messages.TapSkipped):
             return inspector.skip(
-                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
+                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=INSPECTOR_WAS_BEHIND
             )
         if isinstance(message, tap_messages.TapGap):
             # After a restart, no frames means that no boundaries are known.
             frames = message.frames or None if message.restarted else message.frames
             return inspector.lose(
                 message.connection_id, message.direction, message.size, at=message.at,
-                reason=RESTARTED if message.restarted else BEHIND, frames=frames,
+                reason=INSPECTOR_WAS_RESTARTED if message.restarted else INSPECTOR_WAS_BEHIND, frames=frames,
             )  # fmt: skip
         if isinstance(message, tap_messages.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
@@ -109,7 +109,7 @@ class MessageInspection:
         if isinstance(message, tap_messages.Missed):
             self.missed += message.connections
             self._progress.missed(message.connections, message.size, message.frames)
-            reason = RESTARTED if message.restarted else BEHIND
+            reason = INSPECTOR_WAS_RESTARTED if message.restarted else INSPECTOR_WAS_BEHIND
             count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
             gap = run_gap(message.at, f"{reason}: {count}", message.size, message.frames)
             return inspector.lose_connections(gap, at=message.at)

@@ -83,7 +83,7 @@ class PooledSource:
             partial = options.inspector(hello, partial=True)
             work(sock, Worker(partial, encodings=options.encodings, sample=hello.sample, activity=activity))
 
-        self.watched = WorkerPool(options.workers, run, self._replied, warn, relay_ended, activity)
+        self.watched = WorkerPool(options.workers, run, self._on_reply, warn, relay_ended, activity)
         self.local = LocalSource(inspector, hello, sink, table, progress_of=self.watched)
         selector.register(self.watched.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
 
@@ -140,7 +140,7 @@ class PooledSource:
         self.watched.exchange()
         self._sink.flush()
 
-    def _replied(self, message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
+    def _on_reply(self, message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
         """Pass on the lines of a message."""
         kind, at = type(message), message.at
         if kind is not tap_messages.Query:
@@ -152,7 +152,7 @@ class PooledSource:
         if at >= self._stall_lines.due and kind in _TIMED:
             self._take(self._stalls("tick", at=at))
         if reply.lines:
-            self._sink.take(self._completed(reply, at=at))
+            self._sink.take(self._complete_lines(reply, at=at))
         for number in progressed:
             self.local.progress.moved(number)
         if isinstance(message, tap_messages.Open):
@@ -166,7 +166,7 @@ class PooledSource:
     def _take(self, lines: Iterable[Line]) -> None:
         self._sink.take(map(SharedLine, lines))
 
-    def _completed(self, reply: Reply, *, at: int) -> Iterator[SharedLine]:
+    def _complete_lines(self, reply: Reply, *, at: int) -> Iterator[SharedLine]:
         """The lines of a worker, and those of stalls that begin or end with them.
 
         They lack findings whose root cause another worker has reported; the line of a connection's end counts these.

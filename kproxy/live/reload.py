@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
-from kproxy.live.service_manager import reloading
+from kproxy.live.service_manager import notify_reloading
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
@@ -25,7 +25,7 @@ async def reload_on_signal(relay: Relay, reload: Reload, change: Change) -> Asyn
     loop = asyncio.get_running_loop()
 
     async def apply() -> None:
-        with reloading(lambda: relay.pairs):
+        with notify_reloading(lambda: relay.pairs):
             listeners = await asyncio.to_thread(reload)
             if listeners is None:
                 warn("the configuration was not reloaded: kproxy continues as before")

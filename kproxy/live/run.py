@@ -19,9 +19,9 @@ from kproxy.live.inspector_process import FAILED, FOUND
 from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.live.options import InspectorOptions
 from kproxy.live.reload import Reload, reload_on_signal
-from kproxy.live.service_manager import notify, ready
+from kproxy.live.service_manager import notify, notify_ready
 from kproxy.live.spawner import Spawner, report_unfinished, start_spawner
-from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
+from kproxy.live.supervision import SPAWNER_LOST, Supervisor, describe_exit
 from kproxy.live.upstreams import Upstream
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import Address
@@ -35,7 +35,7 @@ from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.tap import Tap
 
 #: The exit statuses of an inspector that has seen everything to the end.
-_WELL: Final = ([0], [FOUND])
+_SUCCESS_STATUSES: Final = ([0], [FOUND])
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -84,10 +84,10 @@ def run(options: RelayOptions) -> int:
             outcome, statuses, deadline = run_loop(_relay(options, spawner, tap))
         statuses += spawner.close(max(deadline - time.monotonic(), 0))
     if outcome is _Outcome.KILLED:
-        if statuses not in _WELL:  # the one that was to write what is missing, neither
+        if statuses not in _SUCCESS_STATUSES:  # the one that was to write what is missing, neither
             report_unfinished(options.inspector, "did not finish in time")
         return UNWATCHED
-    if outcome is _Outcome.LOST or not _ended_well(statuses):
+    if outcome is _Outcome.LOST or not _check_statuses(statuses):
         return UNWATCHED
     if outcome is not _Outcome.WHOLE or options.inspector.trace_state.lost_lines:
         return UNWATCHED
@@ -103,14 +103,14 @@ class _Outcome(Enum):
     KILLED = auto()  # because it did not finish, after which another one wrote what is missing
 
 
-def _ended_well(statuses: Sequence[int]) -> bool:
+def _check_statuses(statuses: Sequence[int]) -> bool:
     """Whether the last inspector has seen everything to the end; if not, report it."""
     match statuses:
-        case _ if statuses in _WELL:
+        case _ if statuses in _SUCCESS_STATUSES:
             return True
         case [status]:
             if status != FAILED:  # otherwise it has reported the reason
-                warn(str(InspectorLost(ending(status))))
+                warn(str(InspectorLost(describe_exit(status))))
         case _:
             warn(f"the trace may lack lines: {SPAWNER_LOST}, so it is not known how the inspector has ended")
     return False
@@ -152,7 +152,7 @@ async def _relay(
             serve(listeners, tap=tap, report=report, inspector_patience=math.inf, rewriting=options.rewriting)
         )
         upstream.advertise(relay, listeners)
-        await _check_own(relay)
+        await _check_own_upstreams(relay)
         final.push_async_callback(supervisor.finish, relay.close_tap)
         await upstream.check(listeners)
         endpoint = None
@@ -172,10 +172,10 @@ async def _relay(
             await stack.enter_async_context(reload_on_signal(relay, options.reload, upstream.change(relay)))
         if endpoint is not None:
             say(f"health and metrics on {' and '.join(f'http://{address}' for address in endpoint.addresses)}")
-        ready(relay.pairs)
+        notify_ready(relay.pairs)
         await stop.wait()
         deadline = time.monotonic() + watch.end_timeout
-        supervisor.begin_end(asyncio.get_running_loop().time() + watch.end_timeout, stop.at_once)
+        supervisor.start_shutdown(asyncio.get_running_loop().time() + watch.end_timeout, stop.at_once)
         notify("STOPPING=1", status="draining" if stop.gently else "stopping")
         if endpoint is not None:
             endpoint.health.draining = True
@@ -188,7 +188,7 @@ async def _relay(
     return outcome, supervisor.statuses, deadline
 
 
-async def _check_own(relay: Relay) -> None:
+async def _check_own_upstreams(relay: Relay) -> None:
     """Check that no upstream is a listener of the relay itself."""
     for own_upstream in await relay.own_upstreams():
         raise UserError(

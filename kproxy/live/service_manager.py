@@ -24,17 +24,17 @@ def notify(*states: str, status: str | None = None) -> None:
         sock.sendto("\n".join(lines).encode(errors="surrogateescape"), address)
 
 
-def ready(relayed: Iterable[tuple[str, str]]) -> None:
+def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
     """Clients can connect; `relayed` are listeners and their upstreams."""
     notify("READY=1", status="relaying " + ", ".join(f"{listen_address} -> {upstream}" for listen_address, upstream in relayed))
 
 
 @contextmanager
-def reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
+def notify_reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
     """The configuration is read again while the block lasts; `relayed` returns the argument of `ready`."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:
         yield
     finally:
-        ready(relayed())
+        notify_ready(relayed())

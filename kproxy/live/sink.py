@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dissectors.connections.events import RESTARTED
+from dissectors.connections.events import INSPECTOR_WAS_RESTARTED
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.watch_state import WorkerLost
@@ -79,10 +79,10 @@ class InspectionSink:
         self._lost_before = options.trace_state.lost_lines  # by earlier inspectors
         self._metrics: InspectorMetrics | None = None
         if options.metrics:
-            self._metrics = _metrics_of(self, self._source)
+            self._metrics = _open_metrics(self, self._source)
         if hello.restarts:
             outage_s = (hello.at - hello.lost_at) / 1e9
-            self.take([SharedLine(run_gap(hello.at, f"{RESTARTED}: nothing was inspected for {outage_s:.3f} s"))])
+            self.take([SharedLine(run_gap(hello.at, f"{INSPECTOR_WAS_RESTARTED}: nothing was inspected for {outage_s:.3f} s"))])
 
     @property
     def is_whole(self) -> bool:
@@ -208,7 +208,7 @@ class InspectionSink:
             if self._hello.sample is not None:
                 more = "" if left_out is None else f"; {left_out} connections were left out"
                 console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{more}", highlight=False)
-            for directory in _places(self._trace):
+            for directory in _trace_directories(self._trace):
                 console.print(f"trace: {safe(str(directory))}", highlight=False, markup=False, soft_wrap=True)
         if missed:
             warn(f"{missed} connections were not inspected: the inspector could not keep up or was restarted")
@@ -217,14 +217,14 @@ class InspectionSink:
             warn(f"{lost} trace lines are missing: the trace could not be written, or was deleted{no_trace}")
 
 
-def _places(trace: TraceWriter | None) -> list[Path]:
+def _trace_directories(trace: TraceWriter | None) -> list[Path]:
     """The directories that have the trace of this run."""
     if trace is None:
         return []
     return [*([trace.directory] if trace.is_written else []), *dict.fromkeys(trace.moved_to)]
 
 
-def _metrics_of(sink: InspectionSink, source: LocalSource | PooledSource) -> InspectorMetrics | None:
+def _open_metrics(sink: InspectionSink, source: LocalSource | PooledSource) -> InspectorMetrics | None:
     try:
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra

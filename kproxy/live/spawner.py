@@ -30,7 +30,7 @@ _STATUS: Final = struct.Struct(">i")
 _SPAWN: Final = b"s"
 _KILL: Final = b"k"
 _POLL_S: Final = 0.02
-_KILL_PATIENCE_S: Final = 2.0  # for the spawner to kill an inspector and end
+_KILL_TIMEOUT_S: Final = 2.0  # for the spawner to kill an inspector and end
 #: The status of an inspector that could not be forked.
 NOT_STARTED: Final = 255
 
@@ -116,7 +116,7 @@ class Spawner:
 
     def _wait_for_statuses(self, ends_at: float) -> list[int] | None:
         """The next statuses, or None if the spawner has ended or the time is over; kills the inspector then."""
-        for timeout in (max(ends_at - time.monotonic(), 0), _KILL_PATIENCE_S):
+        for timeout in (max(ends_at - time.monotonic(), 0), _KILL_TIMEOUT_S):
             ready, _, _ = select.select([self.channel], [], [], timeout)
             if ready:
                 return self.statuses()

@@ -61,7 +61,7 @@ class Supervisor:
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(spawner.channel, self._on_readable)
 
-    def begin_end(self, deadline: float, at_once: asyncio.Event) -> None:
+    def start_shutdown(self, deadline: float, at_once: asyncio.Event) -> None:
         """The relay has been asked to end.
 
         Args:
@@ -70,7 +70,7 @@ class Supervisor:
         """
         self._deadline = deadline
         remaining = deadline - self._loop.time()
-        self._kill_late(deadline - min(GAPS_S, remaining / 2), at_once)
+        self._kill_overdue(deadline - min(GAPS_S, remaining / 2), at_once)
 
     def close(self, *, restart: bool = False) -> None:
         """The relay is about to end: start no more inspectors.
@@ -87,7 +87,7 @@ class Supervisor:
                 self._restart()
         if self._deadline is None:
             self._loop.remove_reader(self._spawner.channel)
-            self._tap.expect_no_other()
+            self._tap.mark_last()
 
     async def finish(self, close_tap: Callable[[], Awaitable[None]]) -> None:
         """The relay has ended: wait for the inspector; if it was killed, let another one write what is missing.
@@ -104,7 +104,7 @@ class Supervisor:
             await self._wait_for_end()
         if self.killed and self._ended.is_set() and not self._tap.gone:
             self._tap.lose()
-            self._tap.expect_no_other()
+            self._tap.mark_last()
             self._ended.clear()
             self.statuses.clear()
             with suppress(OSError, TimeoutError):
@@ -121,7 +121,7 @@ class Supervisor:
             async with asyncio.timeout_at(self._deadline):
                 await self._ended.wait()
 
-    def _kill_late(self, until: float, at_once: asyncio.Event | None) -> None:
+    def _kill_overdue(self, until: float, at_once: asyncio.Event | None) -> None:
         """Kill the inspector if it has not ended in time, so that another one can write what is missing."""
         if self._ended.is_set():
             return
@@ -129,7 +129,7 @@ class Supervisor:
         if at_once is not None and at_once.is_set():
             until, at_once = min(until, now + AT_ONCE_S), None
         if now < until:
-            self._limit = self._loop.call_at(min(until, now + _PERIOD_S), self._kill_late, until, at_once)
+            self._limit = self._loop.call_at(min(until, now + _PERIOD_S), self._kill_overdue, until, at_once)
         else:
             self.killed = True
             self._spawner.kill()
@@ -138,7 +138,7 @@ class Supervisor:
         statuses = self._spawner.statuses()
         if statuses is None:
             self._loop.remove_reader(self._spawner.channel)
-            self._tap.expect_no_other()
+            self._tap.mark_last()
             self._ended.set()
             if self._tap.lost:
                 self._give_up(SPAWNER_LOST)
@@ -150,7 +150,7 @@ class Supervisor:
             self._ended.set()
             return
         for status in statuses:
-            self._on_ended(ending(status))
+            self._on_ended(describe_exit(status))
 
     def _on_ended(self, cause: str) -> None:
         self.failed = True
@@ -186,7 +186,7 @@ class Supervisor:
             self._report(InspectorLost(cause))
 
 
-def ending(status: int) -> str:
+def describe_exit(status: int) -> str:
     """How an inspector has ended, from its exit status (below 0: the signal)."""
     if status < 0:
         try:

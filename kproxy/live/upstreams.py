@@ -75,7 +75,7 @@ class RunningBrokers(Upstream):
         for upstream, listener in {listener.upstream: listener for listener in listeners if self._check}.items():
             if (error := await check_upstream(listener)) is not None:
                 raise UserError(
-                    f"upstream {upstream} is unreachable: {reason(error)}; {_remedy(error)}, "
+                    f"upstream {upstream} is unreachable: {reason(error)}; {_error_hint(error)}, "
                     "or use --no-check to start kproxy without it",
                     UNREACHABLE,
                 )
@@ -98,7 +98,7 @@ class CapturedResponses(Upstream):
 
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
         for number, listener in enumerate(listeners):
-            self._server.advertise(number, *_shown(listener, relay))
+            self._server.advertise(number, *_client_address(listener, relay))
 
     def _name(self, address: str) -> str:
         return str(self._answers)
@@ -148,7 +148,7 @@ class BuiltInBroker(Upstream):
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
         """Advertise the relay's addresses to clients, and use them as names of the nodes."""
         for (name, node), listener in zip(self._places(), listeners, strict=True):
-            address = _shown(listener, relay)
+            address = _client_address(listener, relay)
             self._broker.advertise(name, node, *address)
             relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*address)))
 
@@ -181,7 +181,7 @@ class BuiltInBroker(Upstream):
         return renew_tls
 
 
-def _shown(listener: Listener, relay: Relay) -> tuple[str, int]:
+def _client_address(listener: Listener, relay: Relay) -> tuple[str, int]:
     """The host and port of a TCP listener for clients."""
     assert isinstance(listener.listen, TcpAddress)
     host = listener.listen.host or "localhost"
@@ -189,7 +189,7 @@ def _shown(listener: Listener, relay: Relay) -> tuple[str, int]:
     return advertised_host, relay.listeners.port(listener)
 
 
-def _remedy(error: OSError) -> str:
+def _error_hint(error: OSError) -> str:
     if not isinstance(error, TlsError):
         return "start it"
     return remedy("server", "server" if error.by_peer else "proxy", error.reason) or "check the broker's log"

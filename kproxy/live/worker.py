@@ -60,7 +60,7 @@ class WorkerTick(NamedTuple):
     summary: RunSummary
 
 
-class _Moved(ProgressLog):
+class _MovedConnections(ProgressLog):
     """Collects the connections with progress; the pool has the table."""
 
     def __init__(self, inspector: Inspector) -> None:
@@ -120,7 +120,7 @@ class Worker:
     ) -> None:
         self._inspector = inspector
         self._encodings = encodings
-        self._moved = _Moved(inspector)
+        self._moved = _MovedConnections(inspector)
         self._messages = MessageInspection(inspector, self._moved, sample=sample, activity=activity)
         self._summary = RunSummary()
         self._judged = JudgedRequests()
@@ -160,7 +160,7 @@ class Worker:
         return [self._reply_to_data(line, causes) if line else _NOTHING for line in lines]
 
     def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
-        line_causes = list(islice(causes, sum(map(_findings, lines))))
+        line_causes = list(islice(causes, sum(map(_finding_count, lines))))
         return Reply([self._encoded(line) for line in lines], line_causes)
 
     def _reply_with(self, lines: list[Line], value: Any = None) -> Reply:
@@ -204,7 +204,7 @@ class Worker:
 _NOTHING: Final = Reply()
 
 
-def _findings(line: Line) -> int:
+def _finding_count(line: Line) -> int:
     """The number of findings of a line, each of which has a cause."""
     return len(line.findings) if isinstance(line, FRAME_LINES) else isinstance(line, FindingLine)
 

@@ -26,10 +26,10 @@ from kproxy.proxy.inspector_activity import InspectorActivity
 _MAX_UNANSWERED: Final = 2500
 _MAX_BYTES: Final = 8 << 20
 #: A worker that does not reply for so long is killed if the relay has ended.
-_PATIENCE_S: Final = 5
+_REPLY_TIMEOUT_S: Final = 5
 #: Takes a message and the reply of its worker (None if no worker gets it), and connections whose lines up to their
 #: `WorkerPool.progress` have been passed on.
-Replied: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
+ReplyHandler: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
 
 
 class WorkerPool:
@@ -54,7 +54,7 @@ class WorkerPool:
         self,
         count: int,
         run: Callable[[socket.socket], None],
-        replied: Replied,
+        replied: ReplyHandler,
         warn: Callable[[str], None],
         relay_ended: Callable[[], bool],
         activity: InspectorActivity,
@@ -66,7 +66,7 @@ class WorkerPool:
         self._activity = activity
         self._policy = RestartPolicy()
         self._selector = selectors.DefaultSelector()
-        self._replied = replied
+        self._on_reply = replied
         self._at = 0  # of the last message (ns since the epoch)
         self._frames = False
         self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
@@ -159,11 +159,11 @@ class WorkerPool:
 
     def _wait(self) -> None:
         """Wait until a worker is ready. A worker that is stopped must not keep the proxy from ending: it is killed."""
-        if self.exchange(_PATIENCE_S) or not self._relay_ended():
+        if self.exchange(_REPLY_TIMEOUT_S) or not self._relay_ended():
             return
         worker = self._pending[0][0] if self._pending else None
         if worker is not None:
-            self._warn(f"one of {len(self._workers)} inspectors has not replied for {_PATIENCE_S} s and is killed")
+            self._warn(f"one of {len(self._workers)} inspectors has not replied for {_REPLY_TIMEOUT_S} s and is killed")
             os.kill(worker.pid, signal.SIGKILL)
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class WorkerPool:
 
     def _ask(self, what: str, at: int, *, value: bool = False) -> list[Any]:
         values: list[Any] = []
-        replied = self._replied
+        replied = self._on_reply
 
         def take(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
             if reply is not None and type(message) is tap_messages.Query and message.what == what:
@@ -255,12 +255,12 @@ class WorkerPool:
             else:
                 replied(message, reply, progressed)
 
-        self._replied = take
+        self._on_reply = take
         try:
             self.query(what, at, value=value)
             self.drain()
         finally:
-            self._replied = replied
+            self._on_reply = replied
         return values
 
     def _worker_for(self, message: tap_messages.Message) -> WorkerProcess | None:
@@ -290,7 +290,7 @@ class WorkerPool:
                     self._progress |= progress
             self._pending.popleft()
             self._held -= size
-            self._replied(message, reply, progress)
+            self._on_reply(message, reply, progress)
             if worker is not None and type(message) is not tap_messages.Query:  # the others, `replied` counts
                 self._activity.finish_message()
             if type(message) is tap_messages.Close:

@@ -19,7 +19,7 @@ from kproxy.proxy.sockets import reason
 
 _CHUNK: Final = 1 << 20
 _SOCKET_BUFFER: Final = 1 << 20
-_WORTH_SENDING: Final = 16 * 1024
+_SEND_THRESHOLD: Final = 16 * 1024
 
 
 class WorkerProcess:
@@ -57,7 +57,7 @@ class WorkerProcess:
         queue += head
         queue += payload
         self.unanswered += 1
-        if len(queue) >= _WORTH_SENDING and not self._writing:
+        if len(queue) >= _SEND_THRESHOLD and not self._writing:
             self.send()
 
     def exchange(self, events: int) -> None:

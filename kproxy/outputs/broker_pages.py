@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dissectors import schemas
 from dissectors.messages.version_changes import version_notes
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from kproxy.outputs import doc_tables
 
 
@@ -40,7 +40,7 @@ class ApiPage:
 def pages() -> list[ApiPage]:
     """The APIs that the broker serves, ordered by key."""
     result = []
-    for key, api in sorted(served().items()):
+    for key, api in sorted(served_apis().items()):
         paragraphs = [" ".join(part.split()) for part in api.page.split("\n\n")]
         description = paragraphs[0].partition(": ")[2] or paragraphs[0]
         omission = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
@@ -50,19 +50,19 @@ def pages() -> list[ApiPage]:
     return result
 
 
-def not_served() -> list[str]:
+def unserved_apis() -> list[str]:
     """Names of Kafka's APIs that the broker does not serve."""
-    return [api.name for api in schemas.apis() if api.key not in served()]
+    return [api.name for api in schemas.apis() if api.key not in served_apis()]
 
 
 def markdown() -> str:
     """The table of docs/broker.md."""
     rows = "".join(f"| {page.api} | {page.versions} | {page.does} | {page.leaves_out} |\n" for page in pages())
     return (
-        f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(not_served())}.\n"
+        f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(unserved_apis())}.\n"
     )
 
 
 if __name__ == "__main__":
     _document = Path(sys.argv[1])
-    _document.write_text(doc_tables.with_table(_document.read_text(), "apis", markdown()))
+    _document.write_text(doc_tables.replace_table(_document.read_text(), "apis", markdown()))

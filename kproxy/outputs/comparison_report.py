@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 
 from dissectors.messages import value_annotations
 from dissectors.wire.paths import parts
-from kproxy.comparison.bodies import Why
+from kproxy.comparison.bodies import DifferenceKind
 from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.traffic import RecordedTraffic
 from kproxy.outputs.text import painter
@@ -23,11 +23,11 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
     """Write the differences for people, and the notes."""
     paint = painter(file)
     for name, traffic in (("A", compared.a), ("B", compared.b)):
-        file.write(f"{name}: {safe(traffic.name)}: {amount(traffic)}\n")
+        file.write(f"{name}: {safe(traffic.name)}: {traffic_size(traffic)}\n")
     for difference in compared.differences:
         text_a, text_b = values(difference)
         file.write("\n" + paint([(difference.aspect, "error"), (f" {title(difference)}", "name")]) + "\n")
-        file.write(f"  A: {text_a}\n  B: {text_b}\n  {places(difference)}\n")
+        file.write(f"  A: {text_a}\n  B: {text_b}\n  {occurrences(difference)}\n")
     file.write("\n")
     file.writelines(f"{safe(note)}\n" for note in compared.notes)
     file.write(f"{summary(compared)}\n")
@@ -44,7 +44,7 @@ def write_json(compared: TrafficComparison, file: TextIO) -> None:
     file.write(encode_json(end).decode() + "\n")
 
 
-def amount(traffic: RecordedTraffic) -> str:
+def traffic_size(traffic: RecordedTraffic) -> str:
     """``2 connections, 12 requests``."""
     connections = len(traffic.connections)
     return (
@@ -80,29 +80,29 @@ def _versions(versions: Sequence[tuple[int, int]]) -> str:
 def values(difference: TrafficDifference) -> tuple[str, str]:
     """The two sides in words, with the meaning of codes."""
     match difference.why:
-        case Why.ONLY_IN_A:
-            return _shown(difference, difference.a), "absent"
-        case Why.ONLY_IN_B:
-            return "absent", _shown(difference, difference.b)
-        case Why.SEEN:
+        case DifferenceKind.ONLY_IN_A:
+            return _value_text(difference, difference.a), "absent"
+        case DifferenceKind.ONLY_IN_B:
+            return "absent", _value_text(difference, difference.b)
+        case DifferenceKind.SEEN:
             sides = (
-                ", ".join(_shown(difference, value) for value in side) if side else "no other value than B"
+                ", ".join(_value_text(difference, value) for value in side) if side else "no other value than B"
                 for side in (difference.a, difference.b)
             )
             text_a, text_b = sides
             return text_a, text_b.replace("than B", "than A")
         case _:
-            return _shown(difference, difference.a), _shown(difference, difference.b)
+            return _value_text(difference, difference.a), _value_text(difference, difference.b)
 
 
-def places(difference: TrafficDifference) -> str:
+def occurrences(difference: TrafficDifference) -> str:
     """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
     sides = [f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location]
     at = f"first at {', '.join(sides)}" if sides else "in the whole trace"
     return safe(at) + (f"; {difference.count} times" if difference.count > 1 else "")
 
 
-def _shown(difference: TrafficDifference, value: Any) -> str:
+def _value_text(difference: TrafficDifference, value: Any) -> str:
     if difference.aspect not in (Aspect.FIELD, Aspect.ERROR_CODE) and isinstance(value, str):
         return safe(value)
     text = encode_json(value).decode()

@@ -30,7 +30,7 @@ class Counts:
             self.connections += 1
 
     def __str__(self) -> str:
-        return listed(self.as_json())
+        return counts_text(self.as_json())
 
 
 @dataclass(slots=True)
@@ -72,22 +72,22 @@ class AnalysedInputs:
         )
 
     @property
-    def is_nothing(self) -> bool:
+    def has_no_frames(self) -> bool:
         """Whether no input has a Kafka frame, so that the absence of findings means nothing."""
         return not self.total.frames
 
     def __str__(self) -> str:
-        return listed({"files": len(self.files)} | self.total.as_json())
+        return counts_text({"files": len(self.files)} | self.total.as_json())
 
     @property
     def sentence(self) -> str:
         """A sentence about what was analysed."""
-        if self.is_nothing:
+        if self.has_no_frames:
             reason = "no Kafka frame was found" if self.unreadable < len(self.files) else "no input could be read"
             return f"nothing was analysed: {reason} ({self})"
         return f"analysed: {self}"
 
 
-def listed(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
     """Counts as text, e.g. ``1 file, 20 frames``. Names are plurals."""
     return ", ".join(f"{count} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())

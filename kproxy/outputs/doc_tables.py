@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def with_table(text: str, mark: str, table: str) -> str:
+def replace_table(text: str, mark: str, table: str) -> str:
     """The document with `table` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
 
     Raises:

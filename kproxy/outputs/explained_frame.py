@@ -21,7 +21,7 @@ MAX_BYTES = 256
 _VALUE = 60
 
 
-def shown_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
+def selected_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
     """The selected findings, the most important first."""
     selected = (finding for finding in explanation.findings if selection.shows(finding.code))
     return best_first(finding_entry(finding, explanation.frame) for finding in selected)

@@ -74,8 +74,8 @@ def _prefixes(option: str, texts: Iterable[str]) -> tuple[str, ...]:
 
     prefixes = []
     for name in names:
-        prefix = rulebook.prefix(name)
+        prefix = rulebook.code_prefix(name)
         if prefix is None:
-            raise UserError(f"{option} {name}: {rulebook.unknown(name)}")
+            raise UserError(f"{option} {name}: {rulebook.unknown_rule_message(name)}")
         prefixes.append(prefix)
     return tuple(prefixes)

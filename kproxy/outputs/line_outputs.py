@@ -44,7 +44,7 @@ class OutputOptions:
         return (self.verbose or self.payloads) and not self.quiet
 
 
-class _Json(Output):
+class _JsonOutput(Output):
     """Writes lines as in the trace, in chunks of 64 KiB. `encode` is used for lines that may be encoded already."""
 
     def __init__(self, file: TextIO, line_filter: Filter | None, encode: Callable[[Line], bytes] | None) -> None:
@@ -103,7 +103,7 @@ def output_for(
 
         return ChosenFields(file, options.filter, names, json=options.json)
     if options.json:
-        return _Json(file, options.filter, encode)
+        return _JsonOutput(file, options.filter, encode)
     from kproxy.outputs.text_lines import TextLines
 
     return TextLines(file, options)

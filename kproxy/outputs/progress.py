@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _DELAY_S: Final = 0.5
 
 
-class _Reading(Protocol):
+class _InputReader(Protocol):
     @property
     def bytes_read(self) -> int: ...
 
@@ -27,7 +27,7 @@ class ReadingProgress:
     """
 
     def __init__(self, path: Path) -> None:
-        self.reading: _Reading | None = None
+        self.reading: _InputReader | None = None
         self._path = path
         self._total = path.stat().st_size if path.is_file() else None
         self._draws = sys.stderr.isatty()
@@ -38,7 +38,7 @@ class ReadingProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.output_follows()
+        self.stop_drawing()
 
     def advance(self) -> None:
         """Show how much of the file has been read."""
@@ -51,7 +51,7 @@ class ReadingProgress:
         bar, task = self._bar
         bar.update(task, completed=self.reading.bytes_read)
 
-    def output_follows(self) -> None:
+    def stop_drawing(self) -> None:
         """Remove the bar for good."""
         self._draws = False
         if self._bar is not None:

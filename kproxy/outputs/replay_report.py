@@ -8,18 +8,18 @@ from typing import Any, Final, TextIO
 
 from dissectors import schemas
 from dissectors.wire.paths import parts, schema_path
-from kproxy.comparison.bodies import FieldDifference, Why
+from kproxy.comparison.bodies import FieldDifference, DifferenceKind
 from kproxy.outputs.text import Piece, painter
 from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
 _MAX_VALUE: Final = 60
-_ONLY: Final = {Why.ONLY_IN_A: "only in the capture", Why.ONLY_IN_B: "only in the live response"}
+_ONLY: Final = {DifferenceKind.ONLY_IN_A: "only in the capture", DifferenceKind.ONLY_IN_B: "only in the live response"}
 
 
 @dataclass(slots=True)
-class _Repeated:
+class _RepeatedDifference:
     """Differences of the same field in the same way: the first one, and their number."""
 
     first: list[Piece]
@@ -38,7 +38,7 @@ class ReplayReport:
     def __init__(self, file: TextIO, *, as_json: bool) -> None:
         self._file, self._as_json = file, as_json
         self._paint = painter(file)
-        self._different: dict[tuple[str, ...], _Repeated] = {}
+        self._different: dict[tuple[str, ...], _RepeatedDifference] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[ReplayOutcome] = Counter()
 
@@ -79,11 +79,11 @@ class ReplayReport:
         location = f"request {result.captured.number} of {safe(result.captured.connection_id)}"
         keys_and_texts = [((name, result.sentence), f": {result.sentence}")] if result.sentence else []
         for difference in result.differences:
-            codes = (str(difference.a), str(difference.b)) if difference.why is Why.ERROR_CODE else ()
+            codes = (str(difference.a), str(difference.b)) if difference.why is DifferenceKind.ERROR_CODE else ()
             keys_and_texts.append(((name, schema_path(parts(difference.path)), difference.why, *codes), f" {difference.path}: {_sides(difference)}"))
         for key, text in keys_and_texts:
             first = [(name, "name"), (safe(text), "")]
-            self._different.setdefault(key, _Repeated(first, location)).count += 1
+            self._different.setdefault(key, _RepeatedDifference(first, location)).count += 1
 
 
 def result_json(result: ReplayedExchange) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def result_json(result: ReplayedExchange) -> dict[str, Any]:
 
 def _sides(difference: FieldDifference) -> str:
     if (only := _ONLY.get(difference.why)) is not None:
-        return f"{only}: {_text(difference.a if difference.why is Why.ONLY_IN_A else difference.b)}"
+        return f"{only}: {_text(difference.a if difference.why is DifferenceKind.ONLY_IN_A else difference.b)}"
     captured, live = _text(difference.a), _text(difference.b)
-    if difference.why is Why.ERROR_CODE:
+    if difference.why is DifferenceKind.ERROR_CODE:
         captured, live = (schemas.error_name(code) or str(code) for code in (difference.a, difference.b))
     return f"captured {captured}, live {live}"
 

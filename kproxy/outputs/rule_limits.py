@@ -20,16 +20,16 @@ def parse_limits(texts: Iterable[str]) -> dict[Limit, float]:
     Raises:
         UserError: A rule or limit is unknown, or a value is invalid.
     """
-    return {limit: value for text in texts for limit, value in _of_rule(text)}
+    return {limit: value for text in texts for limit, value in _parse_rule_limits(text)}
 
 
-def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
+def _parse_rule_limits(text: str) -> Iterable[tuple[Limit, float]]:
     from kproxy.outputs import rulebook  # it imports all rules
 
     name, _, settings = text.partition(":")
     rule = rulebook.find(name.strip())
     if rule is None:
-        raise UserError(f"{OPTION} {text}: {rulebook.unknown(name)}")
+        raise UserError(f"{OPTION} {text}: {rulebook.unknown_rule_message(name)}")
     if not rule.limits:
         raise UserError(f"{OPTION} {text}: {rule.code} has no limits; kproxy rules {rule.code} has its page")
     for setting in settings.split(","):

@@ -129,7 +129,7 @@ def find(text: str) -> RulebookEntry | None:
     return next((entry for entry in entries() if text.upper() == entry.code or text.lower() == entry.name), None)
 
 
-def prefix(text: str) -> str | None:
+def code_prefix(text: str) -> str | None:
     """The code prefix for a code, a code prefix or a rule name; None if no rule matches."""
     if (entry := find(text)) is not None:
         return entry.code
@@ -157,18 +157,18 @@ def _stem(word: str) -> str:
     return re.sub(r"(?<=....)(e[sd]?|ing|s)$", "", word.lower())
 
 
-def unknown(text: str) -> str:
+def unknown_rule_message(text: str) -> str:
     """A sentence about an unknown code or name, with similar ones."""
     names = {name: entry for entry in entries() for name in (entry.code, entry.name)}
     similar = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
     suggestions = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in similar)
     if suggestions:
-        return f"unknown rule: did you mean {_or(suggestions)}?"
+        return f"unknown rule: did you mean {_join_with_or(suggestions)}?"
     family = f" {text[0].upper()}" if text[:1].upper() in FAMILIES else ""
     return f"unknown rule; kproxy rules{family} lists them"
 
 
-def _or(names: Iterable[str]) -> str:
+def _join_with_or(names: Iterable[str]) -> str:
     *first, last = list(names)[:3]
     return f"{', '.join(first)} or {last}" if first else last
 

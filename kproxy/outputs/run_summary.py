@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dissectors.findings import Severity
-from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
+from kproxy.counting.frame_figures import FrameFigures, merge_figures, new_figures
 from kproxy.counting.percentiles import Histogram
-from kproxy.outputs.coverage import listed
+from kproxy.outputs.coverage import counts_text
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.verdict.causes import Causes
@@ -74,7 +74,7 @@ class RunSummary:
         self.findings += frames.findings
         for name, more in frames._apis.items():
             api = self._apis.setdefault(name if name in self._apis or len(self._apis) < 500 else "(others)", _Api())
-            api.frames = merged((api.frames, more.frames))
+            api.frames = merge_figures((api.frames, more.frames))
             api.versions |= more.versions
         for client, count in frames._clients.items():
             if client in self._clients or len(self._clients) < 1000:
@@ -104,7 +104,7 @@ class RunSummary:
         """Print the summary: a table of APIs, then findings and gaps. `files` is the number of inputs."""
         counts = {} if files is None else {"files": files}
         counts |= {"connections": self.connections, "frames": self.frames}
-        console.print(listed(counts), highlight=False)
+        console.print(counts_text(counts), highlight=False)
         if self._apis:
             console.print(self._table())
         for row in self._verdict():

@@ -11,7 +11,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _UNWRITABLE: Final = _NO_ROOM | {errno.EIO}
 
 
-def open_closed() -> None:
+def reopen_closed_streams() -> None:
     """Redirect closed standard streams (``>&-``) to /dev/null: otherwise the next socket gets their descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their descriptors
         if getattr(sys, name) is None:
@@ -25,7 +25,7 @@ def is_unwritable(error: OSError) -> bool:
     return error.errno in _UNWRITABLE
 
 
-def is_of_output(error: OSError) -> bool:
+def is_output_error(error: OSError) -> bool:
     """Whether only writing can have failed like this: the error is not about the file that is being read."""
     return isinstance(error, BrokenPipeError) or error.errno in _NO_ROOM
 
@@ -35,6 +35,6 @@ def error_text(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def give_up_output() -> None:
+def discard_output() -> None:
     """Redirect standard output to /dev/null, also for data that is flushed when the interpreter exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

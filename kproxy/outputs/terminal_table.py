@@ -60,7 +60,7 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
     for index in range(len(columns[0].cells)):
         cells = (column.pad(column.cells[index], width) for column, width in widths.items())
         console.print(Text(_GAP.join(cells).rstrip()), soft_wrap=True)
-        for line in _below(lower_columns, index, room):
+        for line in _values_below(lower_columns, index, room):
             for part in line.wrap(console, room):
                 part.rstrip()
                 console.print(Text(_INDENT).append_text(part), soft_wrap=True)
@@ -96,7 +96,7 @@ def _headings(widths: dict[Column, int]) -> Iterator[str]:
         yield _GAP.join(cells).rstrip()
 
 
-def _below(columns: Sequence[Column], index: int, room: int) -> Iterator[Text]:
+def _values_below(columns: Sequence[Column], index: int, room: int) -> Iterator[Text]:
     """The values below a row, each with its heading, as many per line as fit."""
     line = Text()
     for column in columns:

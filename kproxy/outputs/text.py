@@ -139,7 +139,7 @@ class TextOutput:
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
-        if not self.shows(line) or (isinstance(line, StallLine) and self._is_said(line)):
+        if not self.shows(line) or (isinstance(line, StallLine) and self._is_already_reported(line)):
             return
         yield self._row(line)
         if isinstance(line, FRAME_LINES):
@@ -165,7 +165,7 @@ class TextOutput:
             elif line.until is not None:
                 del self._stalls[key]
 
-    def _is_said(self, line: StallLine) -> bool:
+    def _is_already_reported(self, line: StallLine) -> bool:
         """Whether the finding before a stall has the same message; traces of older versions have none."""
         return line.until is None and self._last_finding.endswith(line.message)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kproxy.client.request import api_of
-from kproxy.client.versions import Advertised
+from kproxy.client.versions import VersionRanges
 from kproxy.probe.check import CheckResult
 
 #: The APIs of a client that make it need the checks of a group. All clients need the other groups.
@@ -26,7 +26,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "topics": frozenset({"CreateTopics"}),
 }
 #: Checks that a client needs from a version of an API on, whatever its group needs.
-_FROM: Final[Mapping[str, tuple[str, int]]] = {
+_NEEDED_FROM: Final[Mapping[str, tuple[str, int]]] = {
     "fetch-sessions": ("Fetch", 7),
     "groups/consumer-protocol": ("ConsumerGroupHeartbeat", 0),
     "groups/delete-unknown": ("DeleteGroups", 0),
@@ -61,7 +61,7 @@ class KnownClient:
     name: str
     versions: Mapping[str, int]
 
-    def used(self, served: Advertised) -> dict[str, int | None]:
+    def used(self, served: VersionRanges) -> dict[str, int | None]:
         """The versions that it negotiates with a broker; None for an API that the broker does not serve."""
         versions: dict[str, int | None] = {}
         for api, newest in self.versions.items():
@@ -89,13 +89,13 @@ def known_clients() -> tuple[KnownClient, ...]:
     return tuple(KnownClient(name, versions) for name, versions in json.loads(data).items())
 
 
-def scores(results: Iterable[CheckResult], served: Advertised) -> list[ClientScore]:
+def scores(results: Iterable[CheckResult], served: VersionRanges) -> list[ClientScore]:
     """The scores of all known clients. Skipped checks do not count."""
     completed = [check_result for check_result in results if check_result.outcome != "skip"]
     scores = []
     for client in known_clients():
         used_versions = client.used(served)
-        needed = [check_result for check_result in completed if _needs(client, used_versions, check_result.check.id)]
+        needed = [check_result for check_result in completed if _needs_check(client, used_versions, check_result.check.id)]
         failed = tuple(check_result.check.id for check_result in needed if check_result.outcome == "fail")
         missing = tuple(api for api, version in used_versions.items() if version is None)
         scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
@@ -104,18 +104,18 @@ def scores(results: Iterable[CheckResult], served: Advertised) -> list[ClientSco
 
 def clients_of(check_id: str) -> list[str]:
     """The names of the clients that need a check at Kafka 4.3.1."""
-    return [client.name for client in known_clients() if _needs(client, client.versions, check_id)]
+    return [client.name for client in known_clients() if _needs_check(client, client.versions, check_id)]
 
 
-def _needs(client: KnownClient, used_versions: Mapping[str, int | None], check_id: str) -> bool:
+def _needs_check(client: KnownClient, used_versions: Mapping[str, int | None], check_id: str) -> bool:
     group, _, rest = check_id.partition("/")
     if group in client.versions:
         return rest.startswith(f"v{used_versions[group]}/")
     if group[0].isupper():
         return False  # an API that it does not use
     for name in (check_id, group):
-        if name in _FROM:
-            api, version = _FROM[name]
+        if name in _NEEDED_FROM:
+            api, version = _NEEDED_FROM[name]
             used_version = used_versions.get(api)
             return used_version is not None and used_version >= version
     return group not in _GROUPS or bool(_GROUPS[group] & client.versions.keys())

@@ -54,7 +54,7 @@ _VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
 }  # fmt: skip
 
 
-def harmless(api: schemas.Api, version: int) -> dict[str, Any]:
+def harmless_values(api: schemas.Api, version: int) -> dict[str, Any]:
     """The values of the request, as in `dissectors.wire.encode.encode`."""
     body = layout(f"{api.name}Request", version)
     field_names = {field.name for field in (*body.fields, *body.tagged)}

@@ -12,15 +12,15 @@ from dissectors.connections.events import Direction
 from dissectors.messages import summary
 from dissectors.messages.message import read_response
 from dissectors.schemas.codes import Error
-from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
+from kproxy.client.connection import BrokerConnection, ClientTls, NoResponse, connect
 from kproxy.client.exchange import expects_response
 from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.plan import PlannedRequest
 from kproxy.client.request import ClientRequest
-from kproxy.client.versions import Advertised, advertised_at, newest
+from kproxy.client.versions import VersionRanges, fetch_versions_from, newest_version
 from kproxy.errors import UserError
 from kproxy.inspection.inspector import Inspector
-from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
+from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless_values
 from kproxy.proxy.address import Address
 from kproxy.trace.lines import Detail, Line
 
@@ -42,7 +42,7 @@ class RecordedBroker:
         self, address: Address, within: float, tls: ClientTls | None = None, login: ClientLogin | None = None
     ) -> None:
         self.address, self._within, self._tls, self._login = address, within, tls, login
-        self.served: Advertised = {}
+        self.served: VersionRanges = {}
         self.lines: list[Line] = []
         self._inspector = Inspector(str(address), Detail.FULL)
         self._at_once = asyncio.Semaphore(_AT_ONCE)
@@ -53,9 +53,9 @@ class RecordedBroker:
         Raises:
             UserError: The broker cannot be reached, or has no usable ApiVersions.
         """
-        self.served = await advertised_at(self.address, self._within, self._tls)
+        self.served = await fetch_versions_from(self.address, self._within, self._tls)
 
-    async def become_ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until the broker coordinates groups, which takes a new one a while; at most three seconds."""
         served = {key: (lowest, lowest) for key, (lowest, _) in self.served.items()}
         requests = [
@@ -72,7 +72,7 @@ class RecordedBroker:
         connection.send(request.frame(connection.next_correlation_id(), _CLIENT_ID))
         try:
             message = read_response(await connection.receive(), request.api.key, request.version)
-        except Silent:
+        except NoResponse:
             return []
         return [error.code for error in summary.errors(message)]
 
@@ -110,7 +110,7 @@ class RecordedBroker:
             return True
         try:
             response = await connection.receive()
-        except Silent:
+        except NoResponse:
             return False
         self._add(self._inspector.data(number, Direction.RESPONSE, response, at=time.time_ns()))
         return True
@@ -126,32 +126,32 @@ async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned_requests: S
         UserError: A broker cannot be reached, or both have no version of a planned request in common.
     """
     await asyncio.gather(a.learn_versions(), b.learn_versions())
-    served = _common(a.served, b.served)
+    served = _common_versions(a.served, b.served)
     if planned_requests is None:
-        await asyncio.gather(a.become_ready(), b.become_ready())
+        await asyncio.gather(a.wait_until_ready(), b.wait_until_ready())
         scripts = harmless_scripts(served)
     else:
         scripts = [
             [
-                request.at(newest(request.api, served) if request.version is None else request.version)
+                request.at(newest_version(request.api, served) if request.version is None else request.version)
                 for request in planned_requests
             ]
         ]
     await asyncio.gather(*(broker.send(*script) for script in enumerate(scripts) for broker in (a, b)))
 
 
-def harmless_scripts(served: Advertised) -> list[Script]:
+def harmless_scripts(served: VersionRanges) -> list[Script]:
     """A script per API that changes nothing: every version that is served and that kproxy knows."""
     scripts: list[Script] = []
     for key, (lowest, highest) in sorted(served.items()):
         api = schemas.api(key)
         if api is not None and api.name not in NOT_FOR_CLIENTS:
             versions = [version for version in api.versions if lowest <= version <= highest]
-            scripts.append([ClientRequest(api, version, harmless(api, version)) for version in versions])
+            scripts.append([ClientRequest(api, version, harmless_values(api, version)) for version in versions])
     return [script for script in scripts if script]
 
 
-def _common(a: Advertised, b: Advertised) -> Advertised:
+def _common_versions(a: VersionRanges, b: VersionRanges) -> VersionRanges:
     """The versions that both advertise.
 
     Raises:

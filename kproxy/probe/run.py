@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from dissectors.failures import Failure
 from kproxy.client.connection import ClientTls
-from kproxy.client.exchange import frames_in
+from kproxy.client.exchange import split_frames
 from kproxy.inspection.explain import explain
 from kproxy.probe.check import BrokerGone, Check, CheckFailed, CheckResult, CheckSkipped
 from kproxy.probe.selection import select
-from kproxy.probe.target import Target, name_of
+from kproxy.probe.target import Target, request_name
 from kproxy.proxy.address import parse_upstream
 
-_GONE = "the broker no longer accepts connections"
+_GONE_REASON = "the broker no longer accepts connections"
 
 
 async def run_probe(
@@ -91,7 +91,7 @@ class _Run:
             return CheckResult(check, "skip", "it writes: pass --write")
         async with self._limit:
             if self._gone:
-                return CheckResult(check, "skip", _GONE)
+                return CheckResult(check, "skip", _GONE_REASON)
             target = replace(self._target, opened=[])
             self._begin(check.id, target)
             try:
@@ -100,7 +100,7 @@ class _Run:
                     result = self._broker_gone(result)
             except BrokerGone as error:
                 if self._gone:
-                    result = CheckResult(check, "skip", _GONE)
+                    result = CheckResult(check, "skip", _GONE_REASON)
                 else:
                     result = self._broker_gone(CheckResult(check, "fail", str(error)))
             self._end(result, target)
@@ -126,15 +126,15 @@ class _Run:
         if not any(suspect.opened for suspect in suspects.values()):
             suspects = self._ended_last
         last_frames = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
-        sent_requests = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last_frames.items()) or "nothing"
+        sent_requests = ", ".join(f"{request_name(frame)} by {check_id}" for check_id, frame in last_frames.items()) or "nothing"
         advice = f"pass --skip {next(iter(last_frames))}" if len(last_frames) == 1 else "--at-once 1 finds the check that causes it"
-        sentence = f"{result.sentence}; {_GONE}; sent last: {sent_requests}; to run the rest, restart it and {advice}"
+        sentence = f"{result.sentence}; {_GONE_REASON}; sent last: {sent_requests}; to run the rest, restart it and {advice}"
         return replace(result, sentence=sentence, evidence=result.evidence or tuple(map(explain, last_frames.values())))
 
 
 def _last_sent(target: Target) -> bytes:
     """The last whole request frame; empty if there is none."""
-    frames = [frame for connection in target.opened for frame in frames_in(connection.last_sent)[0]]
+    frames = [frame for connection in target.opened for frame in split_frames(connection.last_sent)[0]]
     return frames[-1] if frames else b""
 
 

@@ -13,10 +13,10 @@ from dissectors import records
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.target import BrokerResponse, Target
 from kproxy.proxy.address import TcpAddress
 
-_CREATED_WITHIN = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
+_CREATION_TIMEOUT = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
 _POLL = 0.1
 ResultT = TypeVar("ResultT")
 _STARTING = (Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
@@ -41,7 +41,7 @@ class ScratchTopic:
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
         response = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
                                 transactional_id=transactional_id)  # fmt: skip
-        return _only(response, "responses", "partition_responses")
+        return _only_partition(response, "responses", "partition_responses")
 
     async def fetch(
         self,
@@ -60,7 +60,7 @@ class ScratchTopic:
             "Fetch", 11, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,
             isolation_level=isolation_level, topics=[{"topic": self.name, "partitions": [partition]}],
         )  # fmt: skip
-        return _only(response, "responses", "partitions")
+        return _only_partition(response, "responses", "partitions")
 
     async def offset(self, timestamp: int, at_most: int = 7, current_leader_epoch: int = -1) -> dict[str, Any]:
         """ListOffsets for one timestamp, at that version or below; returns the partition's part of the response."""
@@ -68,7 +68,7 @@ class ScratchTopic:
         response = await self.ask(
             "ListOffsets", at_most, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
         )
-        return _only(response, "topics", "partitions")
+        return _only_partition(response, "topics", "partitions")
 
     async def topic_id(self, version: int = 12) -> str:
         """The topic's id, as Metadata of that version returns it."""
@@ -77,7 +77,7 @@ class ScratchTopic:
         topic_id: str = response.body["topics"][0]["topic_id"]
         return topic_id
 
-    async def ask(self, api: str, at_most: int, **values: object) -> BrokerAnswer:
+    async def ask(self, api: str, at_most: int, **values: object) -> BrokerResponse:
         """Ask the leader, at the newest version up to `at_most`."""
         return await self.target.ask(self.connection, api, min(at_most, self.target.version(api)), **values)
 
@@ -110,10 +110,10 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
         if code := create_response.body["topics"][0]["error_code"]:
             raise CheckSkipped(f"a topic cannot be created: error {code}")
         try:
-            leader = await _leader(target, connection, name)
+            leader = await _find_leader(target, connection, name)
             async with leader.connection() as leader_connection:
                 topic = ScratchTopic(leader, leader_connection, name)
-                await _served(topic)
+                await _wait_until_served(topic)
                 yield topic
         finally:
             await delete_topic(target, name)
@@ -141,9 +141,9 @@ async def create_topic(
     return code
 
 
-async def _served(topic: ScratchTopic) -> None:
+async def _wait_until_served(topic: ScratchTopic) -> None:
     """Wait until the leader knows that it leads the partition, which may be later than Metadata reports it."""
-    deadline = time.monotonic() + _CREATED_WITHIN
+    deadline = time.monotonic() + _CREATION_TIMEOUT
     while time.monotonic() < deadline:
         if (await topic.offset(-1))["error_code"] not in _STARTING:
             return
@@ -157,9 +157,9 @@ async def delete_topic(target: Target, name: str) -> None:
         await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
 
 
-async def _leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
+async def _find_leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
     """The target with the address of the partition's leader, once there is one."""
-    deadline = time.monotonic() + _CREATED_WITHIN
+    deadline = time.monotonic() + _CREATION_TIMEOUT
     while True:
         response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
         topic_entry = next((entry for entry in response.body["topics"] if entry["name"] == topic), None)
@@ -173,25 +173,25 @@ async def _leader(target: Target, connection: BrokerConnection, topic: str) -> T
                 )
             return replace(target, address=TcpAddress(node["host"], node["port"]))
         if time.monotonic() > deadline:
-            raise response.failed(f"the new topic has no leader after {_CREATED_WITHIN:g} s")
+            raise response.failed(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
         await asyncio.sleep(_POLL)
 
 
-async def coordinator(target: Target, key: str, *, transactions: bool = False) -> Target:
+async def find_coordinator(target: Target, key: str, *, transactions: bool = False) -> Target:
     """The target with the address of the coordinator of a group, or of a transactional id, once there is one."""
     version = min(3, target.version("FindCoordinator", int(transactions)))
     async with target.connection() as connection:
-        response = await ask_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
+        response = await send_when_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
         if response.body["error_code"]:
-            raise response.failed(f"FindCoordinator returns error {_error(response.body['error_code'])}")
+            raise response.failed(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
         return replace(target, address=TcpAddress(response.body["host"], response.body["port"]))
 
 
-async def ask_ready(
+async def send_when_ready(
     target: Target, connection: BrokerConnection, api: str, version: int, **values: object
-) -> BrokerAnswer:
+) -> BrokerResponse:
     """Ask a coordinator, again while it loads: on a new cluster its topic is created by the first request."""
-    deadline = time.monotonic() + _CREATED_WITHIN
+    deadline = time.monotonic() + _CREATION_TIMEOUT
     while True:
         response = await target.ask(connection, api, version, **values)
         if response.body["error_code"] not in _LOADING or time.monotonic() > deadline:
@@ -199,7 +199,7 @@ async def ask_ready(
         await asyncio.sleep(_POLL)
 
 
-async def until(target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]) -> ResultT:
+async def poll_until(target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]) -> ResultT:
     """Send again until the result is as expected: brokers learn of a controller's changes a little later.
 
     Returns the last result, as expected or not, after the time limit of a response.
@@ -212,7 +212,7 @@ async def until(target: Target, send: Callable[[], Awaitable[ResultT]], is_done:
         await asyncio.sleep(_POLL)
 
 
-def _only(response: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:
+def _only_partition(response: BrokerResponse, outer: str, inner: str) -> dict[str, Any]:
     topics = response.body[outer]
     if len(topics) != 1 or len(topics[0][inner]) != 1:
         raise response.failed("the response does not have exactly the topic and partition of the request")
@@ -223,10 +223,10 @@ def _only(response: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:
 def expect(code: int, expected: Error, description: str) -> None:
     """Fail unless an error code is the expected one."""
     if code != expected:
-        raise CheckFailed(f"{description} returns error {_error(code)} instead of {_error(expected)}")
+        raise CheckFailed(f"{description} returns error {_error_text(code)} instead of {_error_text(expected)}")
 
 
-def _error(code: int) -> str:
+def _error_text(code: int) -> str:
     try:
         return f"{code} ({Error(code).name})"
     except ValueError:

@@ -13,8 +13,8 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped
-from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, until
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.scratch import ScratchTopic, send_when_ready, batch, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.target import BrokerResponse, Target
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 BEGIN, END = 0, -1  # epochs of a share session
@@ -66,7 +66,7 @@ class ShareGroupMember:
         response = await self.ask("ShareAcknowledge")
         expect(response.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
 
-    async def ask(self, api: str, **values: object) -> BrokerAnswer:
+    async def ask(self, api: str, **values: object) -> BrokerResponse:
         """Send a request of the member's share session."""
         session = {"group_id": self.group, "member_id": self.id, "share_session_epoch": self.epoch}
         return await self.topic.ask(api, _VERSION, **session | values)
@@ -87,7 +87,7 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
     target.version("ShareAcknowledge", _VERSION)
     async with (
         scratch_topic(target) as topic,
-        joined(target, topic.name, members) as (group, ids),
+        joined_members(target, topic.name, members) as (group, ids),
         AsyncExitStack() as stack,
     ):
         topic_id = await topic.topic_id()
@@ -95,29 +95,29 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
         for member_id in ids:
             connection = await stack.enter_async_context(topic.target.connection())
             share_members.append(ShareGroupMember(replace(topic, connection=connection), topic_id, group, member_id))
-        await _start(topic, share_members[0])
+        await _advance_group_to_end(topic, share_members[0])
         yield share_members
 
 
-async def _start(topic: ScratchTopic, member: ShareGroupMember) -> None:
+async def _advance_group_to_end(topic: ScratchTopic, member: ShareGroupMember) -> None:
     """Produce and accept records until the group, which begins at the end of the topic, gets one."""
 
     async def acquire() -> dict[int, int]:
         expect((await topic.produce(batch(b"first")))["error_code"], Error.NONE, "Produce")
         return await member.fetch(max_wait_ms=_POLL_MS)
 
-    acquired = await until(topic.target, acquire, bool)
+    acquired = await poll_until(topic.target, acquire, bool)
     if not acquired:
         raise CheckFailed("the member of a new share group acquires no record")
     expect(await member.acknowledge(min(acquired), max(acquired), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
 
 
 @asynccontextmanager
-async def joined(target: Target, topic: str, members: int = 1) -> AsyncIterator[tuple[str, list[str]]]:
+async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncIterator[tuple[str, list[str]]]:
     """A share group whose members are assigned the topic's partition: its id and theirs. It is deleted afterwards."""
     target.version("ShareGroupHeartbeat", _VERSION)
     group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
         try:
             for member in ids:
@@ -135,7 +135,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
     epoch = 0
     topics: list[str] | None = [topic]
 
-    async def send_heartbeat() -> BrokerAnswer:
+    async def send_heartbeat() -> BrokerResponse:
         nonlocal epoch, topics
         heartbeat_response = await heartbeat(target, connection, group, member, epoch, topics)
         if heartbeat_response.body["error_code"] == Error.UNSUPPORTED_VERSION:
@@ -144,20 +144,20 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
         epoch, topics = heartbeat_response.body["member_epoch"], None
         return heartbeat_response
 
-    response = await until(target, send_heartbeat, lambda answer: _assigned(answer) == [[0]])
-    if _assigned(response) != [[0]]:
+    response = await poll_until(target, send_heartbeat, lambda answer: _assigned_partitions(answer) == [[0]])
+    if _assigned_partitions(response) != [[0]]:
         raise response.failed(f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic")
 
 
-def _assigned(response: BrokerAnswer) -> list[list[int]]:
+def _assigned_partitions(response: BrokerResponse) -> list[list[int]]:
     return [topic["partitions"] for topic in (response.body["assignment"] or {}).get("topic_partitions", ())]
 
 
 async def heartbeat(
     target: Target, connection: BrokerConnection, group: str, member: str, epoch: int, topics: list[str] | None = None
-) -> BrokerAnswer:
+) -> BrokerResponse:
     """Send ShareGroupHeartbeat, again while the coordinator loads."""
-    return await ask_ready(
+    return await send_when_ready(
         target, connection, "ShareGroupHeartbeat", _VERSION, group_id=group, member_id=member, member_epoch=epoch,
         rack_id=None, subscribed_topic_names=topics,
     )  # fmt: skip

@@ -11,11 +11,11 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.messages.message import Message, read_response
-from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
-from kproxy.client.exchange import wrong_correlation_id
+from kproxy.client.connection import BrokerConnection, ClientTls, NoResponse, connect
+from kproxy.client.exchange import correlation_id_mismatch
 from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.request import CLIENT_ID, ClientRequest, api_of
-from kproxy.client.versions import Advertised, advertised_at, newest
+from kproxy.client.versions import VersionRanges, fetch_versions_from, newest_version
 from kproxy.errors import UserError
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.probe.check import BrokerGone, CheckFailed, CheckSkipped
@@ -23,7 +23,7 @@ from kproxy.proxy.address import Address
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerAnswer:
+class BrokerResponse:
     """A request frame with its response frame, and the response decoded."""
 
     request: bytes
@@ -56,7 +56,7 @@ class Target:
     within: float
     tls: ClientTls | None = None
     login: ClientLogin | None = None
-    served: Advertised = field(default_factory=dict)
+    served: VersionRanges = field(default_factory=dict)
     prefix: str = "kproxy-probe"
     client_id: str = CLIENT_ID
     opened: list[BrokerConnection] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Target:
         Raises:
             UserError: The broker cannot be reached, or has no usable ApiVersions.
         """
-        self.served = await advertised_at(self.address, self.within, self.tls)
+        self.served = await fetch_versions_from(self.address, self.within, self.tls)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[BrokerConnection]:
@@ -92,7 +92,7 @@ class Target:
         """Whether the broker no longer accepts connections. It may answer a request or not."""
         try:
             async with self.connection() as connection:
-                with suppress(Silent):
+                with suppress(NoResponse):
                     connection.send(self.frame(connection, "ApiVersions", 0))
                     await connection.receive(min(self.within, 1))
         except BrokerGone:
@@ -104,7 +104,7 @@ class Target:
     def version(self, api: str, at_least: int = 0) -> int:
         """The newest version that the broker and kproxy know; skips the check if there is none from `at_least` on."""
         try:
-            version = newest(api_of(api), self.served)
+            version = newest_version(api_of(api), self.served)
         except UserError:
             raise CheckSkipped(f"the broker does not serve {api}") from None
         if version < at_least:
@@ -119,29 +119,29 @@ class Target:
 
     async def ask(
         self, connection: BrokerConnection, api: str, version: int | None = None, **values: object
-    ) -> BrokerAnswer:
+    ) -> BrokerResponse:
         """Send a request and receive its response, which must have its correlation id and decode."""
         request = self.frame(connection, api, version, **values)
         connection.send(request)
         return await self.receive(connection, request)
 
-    async def receive(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
+    async def receive(self, connection: BrokerConnection, request: bytes) -> BrokerResponse:
         """The response to a request that was sent."""
         response = await self.receive_any(connection, request)
         if response.message.error or response.message.opaque:
-            raise response.failed(f"the {name_of(request)} response does not decode")
+            raise response.failed(f"the {request_name(request)} response does not decode")
         return response
 
-    async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
+    async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerResponse:
         """Like `receive`, for a response that may not decode."""
         try:
             frame = await connection.receive()
-        except Silent as no_response:
-            raise CheckFailed(f"{name_of(request)}: {no_response}", explain(request)) from None
+        except NoResponse as no_response:
+            raise CheckFailed(f"{request_name(request)}: {no_response}", explain(request)) from None
         key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
-        response = BrokerAnswer(request, frame, read_response(frame, key, version))
-        if mismatch := wrong_correlation_id(request, frame):
-            raise response.failed(f"{name_of(request)}: {mismatch}")
+        response = BrokerResponse(request, frame, read_response(frame, key, version))
+        if mismatch := correlation_id_mismatch(request, frame):
+            raise response.failed(f"{request_name(request)}: {mismatch}")
         return response
 
     async def refused(self, connection: BrokerConnection, description: str) -> bytes | None:
@@ -151,7 +151,7 @@ class Target:
         """
         try:
             return await connection.receive()
-        except Silent as no_response:
+        except NoResponse as no_response:
             if not no_response.closed:
                 raise CheckFailed(f"{description} is neither answered nor does it close the connection") from None
             return None
@@ -174,7 +174,7 @@ class Target:
         return f"{self.prefix}-{kind}-{self._run}-{next(self._numbers)}"
 
 
-def name_of(request: bytes) -> str:
+def request_name(request: bytes) -> str:
     """``Metadata v9``, of a request frame."""
     key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
     api = schemas.api(key)

@@ -9,7 +9,7 @@ from typing import Final
 
 from kproxy.proxy.sockets import name
 
-_ACCEPTED_AT_ONCE: Final = 64  # then the event loop has its turn
+_MAX_ACCEPTS_PER_EVENT: Final = 64  # then the event loop has its turn
 
 
 class Acceptor:
@@ -65,7 +65,7 @@ class Acceptor:
         self._socket.close()
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
+        for _ in range(_MAX_ACCEPTS_PER_EVENT):
             try:
                 self._check(self._socket.fileno())
                 accepted, peer = self._socket.accept()

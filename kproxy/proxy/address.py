@@ -71,11 +71,11 @@ def _parse(text: str, option: str, *, min_port: int) -> Address:
     if not separator and not text.isdecimal():
         raise ValueError(f"{option} {text!r} has no port: use {text or 'HOST'}:9092")
     if not (port.isascii() and port.isdecimal()) or not min_port <= int(port) <= 65535:
-        raise ValueError(_wrong_port(text, option, port, min_port))
+        raise ValueError(_invalid_port_message(text, option, port, min_port))
     return TcpAddress(_host(host, int(port), text, option) if host else None, int(port))
 
 
-def _wrong_port(text: str, option: str, port: str, min_port: int) -> str:
+def _invalid_port_message(text: str, option: str, port: str, min_port: int) -> str:
     if text.count(":") > 1 and not text.startswith("["):
         return f"{option} {text!r} is an IPv6 address without brackets: use [{text}]:9092"
     if text.endswith("]"):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dissectors.connections.addresses import LOOPBACK, canonical
+from dissectors.connections.addresses import LOOPBACK, canonicalize_host
 from dissectors.interception.addresses import AddressRewriter, BrokerAddress
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
 from kproxy.proxy.bound_listeners import BoundListeners
@@ -157,8 +157,8 @@ class AdvertisedListeners:
         names = self._options.names
         advertised: list[tuple[str, int] | None] = []
         for address in addresses:
-            if (canonical(address.host), address.port) in own_addresses or (
-                names is not None and names.is_one(address.host, address.port, (bound.bootstrap or bound).port)
+            if (canonicalize_host(address.host), address.port) in own_addresses or (
+                names is not None and names.is_advertised(address.host, address.port, (bound.bootstrap or bound).port)
             ):
                 advertised.append(None)
                 continue
@@ -166,7 +166,7 @@ class AdvertisedListeners:
             broker.seen_at = now
             advertised.append(self._place(broker, bound.bootstrap or bound, local_host))
         if complete and addresses:
-            self._forget_gone(view, now)
+            self._forget_departed(view, now)
         return advertised
 
     def _place(self, broker: _Broker, bootstrap: BoundListener, local_host: str) -> tuple[str, int] | None:
@@ -270,10 +270,10 @@ class AdvertisedListeners:
             hosts = [*listener.hosts, local_host, self._host(listener, local_host)]
             if any(host in _WILDCARDS for host in hosts):
                 hosts.append(LOOPBACK)
-            own_addresses |= {(canonical(host), listener.port) for host in hosts}
+            own_addresses |= {(canonicalize_host(host), listener.port) for host in hosts}
         return own_addresses
 
-    def _forget_gone(self, view: dict[int, _Broker], now: float) -> None:
+    def _forget_departed(self, view: dict[int, _Broker], now: float) -> None:
         for node_id, broker in list(view.items()):
             if now - broker.seen_at < GONE_AFTER_S:
                 continue
@@ -295,7 +295,7 @@ class AdvertisedListeners:
 def _is_same(address: Address, broker_address: TcpAddress) -> bool:
     if not isinstance(address, TcpAddress):
         return False
-    return address.port == broker_address.port and canonical(address.host or LOOPBACK) == canonical(broker_address.host or LOOPBACK)
+    return address.port == broker_address.port and canonicalize_host(address.host or LOOPBACK) == canonicalize_host(broker_address.host or LOOPBACK)
 
 
 def local_address(sock: socket.socket) -> str:

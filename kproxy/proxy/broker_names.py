@@ -37,6 +37,6 @@ class BrokerNames:
         match = self._expression.fullmatch(name)
         return None if match is None else int(match[1])
 
-    def is_one(self, host: str, address_port: int, port: int) -> bool:
+    def is_advertised(self, host: str, address_port: int, port: int) -> bool:
         """Whether an address is already an advertised one; `port` is that of the bootstrap listener."""
         return self.node_id(host) is not None and address_port == (self.port or port)

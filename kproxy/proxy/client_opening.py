@@ -10,7 +10,7 @@ from typing import Any
 
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.own_addresses import OwnAddresses
-from kproxy.proxy.shortage import ending
+from kproxy.proxy.shortage import close_reason
 from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -19,7 +19,7 @@ from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S, shake_hands
 from kproxy.proxy.tls.stream import TlsStream
 
 
-class Opening:
+class ConnectionSetup:
     """Establishes TLS with the client if wanted, connects to the upstream, and establishes TLS there if wanted.
 
     Attributes:
@@ -97,7 +97,7 @@ class Opening:
     def fail(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
         tapped = self.tapped(tap)
-        by, how = "proxy", "shutdown" if error is None else ending(error)
+        by, how = "proxy", "shutdown" if error is None else close_reason(error)
         now = time.time_ns()
         if isinstance(error, TlsError):
             by, how = self._side if error.by_peer else "proxy", "tls"

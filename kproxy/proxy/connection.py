@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from dissectors.connections.events import Direction
-from kproxy.proxy.side import Held, Side
+from kproxy.proxy.side import HoldReason, Side
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.side import TlsSide
@@ -17,7 +17,7 @@ from kproxy.proxy.tls.stream import TlsStream
 _SIDES = ("client", "server")
 
 
-class Ending(NamedTuple):
+class ConnectionEnd(NamedTuple):
     """Who ended a connection first (client, server, proxy), and how (fin, reset, shutdown)."""
 
     by: str
@@ -45,7 +45,7 @@ class RelayedConnection:
         tls: tuple[TlsStream | None, TlsStream | None] = (None, None),
     ) -> None:
         self._tapped = tapped
-        self._ending: Ending | None = None
+        self._ending: ConnectionEnd | None = None
         self._over = asyncio.Event()
         self._client = self._side(Direction.REQUEST, client, buffer, tls[0])
         self._server = self._side(Direction.RESPONSE, server, buffer, tls[1])
@@ -79,12 +79,12 @@ class RelayedConnection:
         finally:
             self.abort()
             if self._tapped:
-                by, how = self._ending or Ending("proxy", "reset")
+                by, how = self._ending or ConnectionEnd("proxy", "reset")
                 self._tapped.close(by, how, time.time_ns(), self.request_bytes, self.response_bytes)
 
     def close(self) -> None:
         """Send what was read, then close both sides."""
-        self._ending = self._ending or Ending("proxy", "shutdown")
+        self._ending = self._ending or ConnectionEnd("proxy", "shutdown")
         for side in self._sides:
             side.close()
 
@@ -97,9 +97,9 @@ class RelayedConnection:
         """Stop reading until the inspector has caught up, or continue."""
         for side in self._sides:
             if pressed:
-                side.hold(Held.TAP)
+                side.hold(HoldReason.TAP)
             else:
-                side.release(Held.TAP)
+                side.release(HoldReason.TAP)
 
     def half_closed(self, side: Side) -> None:
         """The peer of this side will send nothing more; the other direction may continue."""
@@ -125,7 +125,7 @@ class RelayedConnection:
         """TLS with this side's peer failed."""
         name = _SIDES[side.direction]
         by = name if error.by_peer else "proxy"
-        self._ending = self._ending or Ending(by, "tls")
+        self._ending = self._ending or ConnectionEnd(by, "tls")
         if self._tapped is not None:
             self._tapped.tls_failed(name, by, error.reason, None, error.detail, time.time_ns())
 
@@ -136,7 +136,7 @@ class RelayedConnection:
 
     def _note(self, side: Side, how: str) -> None:
         if self._ending is None:
-            self._ending = Ending(_SIDES[side.direction], how)
+            self._ending = ConnectionEnd(_SIDES[side.direction], how)
         elif self._ending.how == "fin":
             self._ending = self._ending._replace(how=how)
         if self._tapped:

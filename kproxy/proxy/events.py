@@ -228,7 +228,7 @@ class NewerVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class NotHeld:
+class FrameTooLarge:
     """A frame that may have addresses was too large to be held and was forwarded unchanged. Once per API."""
 
     api_key: int
@@ -259,6 +259,6 @@ Event: TypeAlias = (
     | BrokerListenerClosed
     | BrokerNotListening
     | NewerVersion
-    | NotHeld
+    | FrameTooLarge
 )
 Report: TypeAlias = Callable[[Event], None]

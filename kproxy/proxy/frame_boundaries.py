@@ -10,7 +10,7 @@ from dissectors.wire.limits import MAX_FRAME_BYTES
 _LENGTH = struct.Struct(">i")
 
 
-class Boundaries:
+class FrameBoundaries:
     """One direction of a connection. A chunk inside one frame costs the same for any size.
 
     Attributes:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dissectors.connections.events import Direction
 from dissectors.interception.intercepted_connection import InterceptedConnection
 from dissectors.interception.intercepted_stream import Delivery
-from kproxy.proxy.connection import Ending, RelayedConnection
-from kproxy.proxy.side import Held, Side
+from kproxy.proxy.connection import ConnectionEnd, RelayedConnection
+from kproxy.proxy.side import HoldReason, Side
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.stream import TlsStream
 
@@ -69,14 +69,14 @@ class InterceptingConnection(RelayedConnection):
         for index, output in enumerate(outputs):
             if delayed or output.delay:
                 if not delayed:
-                    self._sides[direction].hold(Held.DELAY)
+                    self._sides[direction].hold(HoldReason.DELAY)
                     asyncio.get_running_loop().call_later(output.delay, self._resume, direction)
                 delayed.extend(outputs[index:])
                 break
             pieces.append(output.sent)
             if output.close:
                 self._send(direction, b"".join(pieces))
-                self._ending = self._ending or Ending("proxy", "fin")
+                self._ending = self._ending or ConnectionEnd("proxy", "fin")
                 self.close()
                 return
         self._send(direction, b"".join(pieces))
@@ -88,7 +88,7 @@ class InterceptingConnection(RelayedConnection):
         delayed.clear()
         self._send_all(direction, outputs)
         if not delayed:
-            self._sides[direction].release(Held.DELAY)
+            self._sides[direction].release(HoldReason.DELAY)
 
     def _send(self, direction: Direction, data: bytes) -> None:
         target = self._sides[direction].peer

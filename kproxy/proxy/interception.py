@@ -11,7 +11,7 @@ from dissectors.interception.interceptor import Interceptor
 from dissectors.interception.version_cap import VersionCap
 from kproxy.proxy.advertised_listeners import Advertise, AdvertisedListeners, local_address
 from kproxy.proxy.bound_listeners import BoundListeners
-from kproxy.proxy.events import NotHeld, Report
+from kproxy.proxy.events import FrameTooLarge, Report
 from kproxy.proxy.listener import BoundListener, Listener
 
 
@@ -73,9 +73,9 @@ class Interception:
             interceptors.append(VersionCap())
         if self._brokers is not None:
             interceptors.append(self._brokers.rewriter(bound, local_address(accepted)))
-        return InterceptedConnection(interceptors, report=self._not_held) if interceptors else None
+        return InterceptedConnection(interceptors, report=self._report_too_large) if interceptors else None
 
-    def _not_held(self, event: TooLarge) -> None:
+    def _report_too_large(self, event: TooLarge) -> None:
         if event.header.api_key not in self._too_large:
             self._too_large.add(event.header.api_key)
-            self._report(NotHeld(event.header.api_key, event.size))
+            self._report(FrameTooLarge(event.header.api_key, event.size))

@@ -22,7 +22,7 @@ MAX_ROUNDS: Final = 8
 _LOOKUP_S: Final = 3.0
 
 
-class LeadsBackError(OSError):
+class ProxyLoopError(OSError):
     """The upstream is a listener of the same proxy; `listener` is its address."""
 
     def __init__(self, listener: str) -> None:
@@ -46,7 +46,7 @@ class OwnAddresses:
         for bound in self._listeners.open:
             for acceptor in bound.acceptors:
                 if _reaches(family, target, acceptor.family, acceptor.address):
-                    raise LeadsBackError(acceptor.name)
+                    raise ProxyLoopError(acceptor.name)
 
     def check_client(self, client: str, listener: str) -> None:
         """Check a client before its upstream is connected; both are addresses as in traces.
@@ -58,7 +58,7 @@ class OwnAddresses:
             ProxyLoopError: This has happened `MAX_ROUNDS` times in a row.
         """
         if self._rounds.get(client, 0) >= MAX_ROUNDS:
-            raise LeadsBackError(listener)
+            raise ProxyLoopError(listener)
 
     @contextmanager
     def link(self, client: str, upstream: socket.socket) -> Iterator[None]:
@@ -81,7 +81,7 @@ class OwnAddresses:
             try:
                 for target in targets:
                     self.check(*target)
-            except LeadsBackError as error:
+            except ProxyLoopError as error:
                 return error.listener
         return None
 

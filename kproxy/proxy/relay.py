@@ -13,13 +13,13 @@ from typing import Final
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.client_connections import ClientConnections, Totals
-from kproxy.proxy.client_opening import Opening
+from kproxy.proxy.client_opening import ConnectionSetup
 from kproxy.proxy.connection import RelayedConnection
 from kproxy.proxy.events import InspectorLost, Report, UpstreamIsProxy, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.intercepting_connection import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
-from kproxy.proxy.own_addresses import LeadsBackError, OwnAddresses
+from kproxy.proxy.own_addresses import ProxyLoopError, OwnAddresses
 from kproxy.proxy.shortage import Shortage, is_shortage
 from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap
@@ -218,7 +218,7 @@ class Relay:
     async def _connect_and_relay(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         number = next(self._numbers)
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
-        opening = Opening(number, accepted, client, bound.now, self.own)
+        opening = ConnectionSetup(number, accepted, client, bound.now, self.own)
         try:
             requested_name = await opening.open_client(self._handshake_timeout)
             opening.listener = self._interception.route(bound, requested_name)
@@ -231,7 +231,7 @@ class Relay:
             if tap is not None:
                 opening.fail(tap, error)
             if opening.at_upstream:
-                self._turned_away(opening.listener.upstream, error)
+                self._report_unreachable(opening.listener.upstream, error)
                 reset_on_close(accepted)
             raise
         address = opening.listener.upstream
@@ -249,13 +249,13 @@ class Relay:
             self.clients.connected(connection)
             await connection.run()
 
-    def _turned_away(self, upstream: Address, error: OSError) -> None:
+    def _report_unreachable(self, upstream: Address, error: OSError) -> None:
         self.clients.closed.turned_away += 1
         if is_shortage(error):
             self.listeners.pause_for(error)
         elif self._down.get(upstream) != (cause := reason(error)):
             self._down[upstream] = cause
-            if isinstance(error, LeadsBackError):
+            if isinstance(error, ProxyLoopError):
                 self._report(UpstreamIsProxy(str(upstream), error.listener))
             else:
                 self._report(UpstreamUnreachable(str(upstream), cause))

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 #: Memory of a queued buffer besides its content.
 BUFFER_COST: Final = 64
 _PATIENCE_S = 0.01  # small buffers wait this long for others: each wake-up of the inspector costs more than a copy
-_WORTH_SENDING = 64 * 1024  # bytes; this many are sent without waiting
-_GATHERED = 64  # buffers per system call
+_SEND_THRESHOLD = 64 * 1024  # bytes; this many are sent without waiting
+_MAX_GATHERED_BUFFERS = 64  # buffers per system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
 _RECEIVED_AT_ONCE = 64 * 1024
 _SOCKET_BUFFER = 1024 * 1024
@@ -75,7 +75,7 @@ class SendQueue:
         self.queued += len(buffer) + BUFFER_COST
         if self._scheduled:
             return
-        if self.queued >= _WORTH_SENDING:
+        if self.queued >= _SEND_THRESHOLD:
             self._scheduled = True
             self._loop.call_soon(self._send)
         elif self._timer is None:
@@ -121,7 +121,7 @@ class SendQueue:
         budget = _SENT_AT_ONCE
         try:
             while self._buffers and budget > 0:
-                sent = self._socket.sendmsg(islice(self._buffers, _GATHERED))
+                sent = self._socket.sendmsg(islice(self._buffers, _MAX_GATHERED_BUFFERS))
                 self._forget(sent)
                 budget -= sent
         except (BlockingIOError, InterruptedError):

@@ -15,7 +15,7 @@ from kproxy.proxy.sockets import reason
 
 #: Descriptors that no client gets: for name lookups, listeners of brokers, the HTTP endpoint and the next inspector.
 RESERVED: Final = 64
-_LACKING: Final = {
+_SHORTAGE_NAMES: Final = {
     errno.EMFILE: "out of descriptors",
     errno.ENFILE: "out of descriptors",
     errno.ENOBUFS: "out of memory",
@@ -26,12 +26,12 @@ _OVER_AFTER_S: Final = 60.0
 
 def is_shortage(error: OSError) -> bool:
     """Whether this machine lacks something, so that the peer is not at fault."""
-    return error.errno in _LACKING
+    return error.errno in _SHORTAGE_NAMES
 
 
-def ending(error: OSError) -> str:
+def close_reason(error: OSError) -> str:
     """How a connection ends whose upstream could not be reached because of this error, as in traces."""
-    return _LACKING.get(error.errno or 0, "unreachable")
+    return _SHORTAGE_NAMES.get(error.errno or 0, "unreachable")
 
 
 class Shortage:

@@ -20,7 +20,7 @@ from kproxy.proxy.sockets import reset_on_close
 from kproxy.proxy.tls.failure import TlsError
 
 
-class Relaying(Protocol):
+class SideOwner(Protocol):
     """The connection that a side belongs to."""
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
@@ -36,7 +36,7 @@ class Relaying(Protocol):
         """TLS with the peer of a side failed; `lost` follows."""
 
 
-class Held(Flag):
+class HoldReason(Flag):
     """Why a side is not read."""
 
     PEER = auto()  # the other side has unsent bytes
@@ -63,7 +63,7 @@ class Side:
 
     def __init__(
         self,
-        connection: Relaying,
+        connection: SideOwner,
         direction: Direction,
         sock: socket.socket,
         buffer: memoryview,
@@ -75,7 +75,7 @@ class Side:
         self._connection = connection
         self._socket = sock
         self._buffer = buffer
-        self._held = Held(0)
+        self._held = HoldReason(0)
         self._unsent: memoryview | None = None
         self._finish = self._close = False  # once nothing is unsent: shut down for writing, close
         self._loop = asyncio.get_running_loop()
@@ -85,13 +85,13 @@ class Side:
         if not self._held and not self.ended:
             self._loop.add_reader(self._socket, self._on_readable)
 
-    def hold(self, reason: Held) -> None:
+    def hold(self, reason: HoldReason) -> None:
         """Do not read until everything that holds this side has released it."""
         if not self._held and not self.ended:
             self._loop.remove_reader(self._socket)
         self._held |= reason
 
-    def release(self, reason: Held) -> None:
+    def release(self, reason: HoldReason) -> None:
         """Undo `hold` for this reason."""
         if self._held:
             self._held &= ~reason
@@ -154,7 +154,7 @@ class Side:
         if sent < len(chunk):
             self._unsent = memoryview(chunk)[sent:]
             self._loop.add_writer(self._socket, self._on_writable)
-            self.peer.hold(Held.PEER)
+            self.peer.hold(HoldReason.PEER)
         return None
 
     def _on_writable(self) -> None:
@@ -168,7 +168,7 @@ class Side:
             return
         if not self._unsent:
             self._stop_writing()
-            self.peer.release(Held.PEER)
+            self.peer.release(HoldReason.PEER)
             self._settle()
 
     def _settle(self) -> None:

@@ -41,7 +41,7 @@ def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
     if isinstance(address, UnixAddress):
         return [_listen_unix(Path(address.path), option)]
     for _ in range(10):
-        with contextlib.suppress(_PortTaken):
+        with contextlib.suppress(_PortInUseError):
             return _listen_tcp(address, option)
     raise ListenError(f"no port is free on all addresses of {address.host or 'loopback'}: choose one with {option}")
 
@@ -65,7 +65,7 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
             return
         except BlockingIOError:
             pass  # its backlog is full, so somebody listens
-    raise ListenError(_refusal(UnixAddress(str(path)), OSError(errno.EADDRINUSE, ""), option))
+    raise ListenError(_listen_error_message(UnixAddress(str(path)), OSError(errno.EADDRINUSE, ""), option))
 
 
 async def connect(
@@ -137,7 +137,7 @@ def reset_on_close(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-class _PortTaken(Exception):
+class _PortInUseError(Exception):
     """The port that is free on one address is in use on another."""
 
 
@@ -165,8 +165,8 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
                 if optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     continue
                 if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
-                    raise _PortTaken from None
-                raise ListenError(_refusal(TcpAddress(host, port), error, option), error) from None
+                    raise _PortInUseError from None
+                raise ListenError(_listen_error_message(TcpAddress(host, port), error, option), error) from None
             sock.setblocking(False)
             port = sock.getsockname()[1]
             sockets.append(sock)
@@ -184,12 +184,12 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
             path.chmod(0o600)  # before listen(): until then no client can connect
             sock.listen(_BACKLOG)
         except OSError as error:
-            raise ListenError(_refusal(UnixAddress(str(path)), error, option), error) from None
+            raise ListenError(_listen_error_message(UnixAddress(str(path)), error, option), error) from None
         stack.pop_all()
         return sock
 
 
-def _refusal(address: Address, error: OSError, option: str) -> str:
+def _listen_error_message(address: Address, error: OSError, option: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return f"{address} is already in use: stop the process on it, or choose another address with {option}"

@@ -248,7 +248,7 @@ class Tap:
         """Whether no inspector can follow the current one."""
         return self._is_last
 
-    def expect_no_other(self) -> None:
+    def mark_last(self) -> None:
         """No inspector will follow the current one."""
         self._is_last = True
 

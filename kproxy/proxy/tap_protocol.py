@@ -43,15 +43,15 @@ _DIRECTIONS = tuple(Direction)
 
 def encode_hello(hello: Hello) -> bytes:
     """The version byte and the first message."""
-    return bytes([VERSION]) + _rare(_HELLO, 0, hello.at, hello[1:])
+    return bytes([VERSION]) + _encode_json(_HELLO, 0, hello.at, hello[1:])
 
 
 def encode_listeners(changed: ListenersChanged) -> bytes:
-    return _rare(_LISTENERS, 0, changed.at, changed.listeners)
+    return _encode_json(_LISTENERS, 0, changed.at, changed.listeners)
 
 
 def encode_open(opened: Open) -> bytes:
-    return _rare(_OPEN, opened.connection_id, opened.at, opened[2:])
+    return _encode_json(_OPEN, opened.connection_id, opened.at, opened[2:])
 
 
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
@@ -78,25 +78,25 @@ def encode_end(connection_id: int, direction: Direction, at: int, how: str) -> b
 
 
 def encode_tls_failed(failed: TapTlsFailed) -> bytes:
-    return _rare(_TLS_FAILED, failed.connection_id, failed.at, failed[2:])
+    return _encode_json(_TLS_FAILED, failed.connection_id, failed.at, failed[2:])
 
 
 def encode_close(
     connection_id: int, at: int, by: str | None, how: str, request_bytes: int, response_bytes: int
 ) -> bytes:
-    return _rare(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
+    return _encode_json(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
 
 
 def encode_missed(missed: Missed) -> bytes:
-    return _rare(_MISSED, 0, missed.at, missed[1:])
+    return _encode_json(_MISSED, 0, missed.at, missed[1:])
 
 
 def encode_bye(bye: Bye) -> bytes:
-    return _rare(_BYE, 0, bye.at, bye[1:])
+    return _encode_json(_BYE, 0, bye.at, bye[1:])
 
 
 def encode_query(query: Query) -> bytes:
-    return _rare(_QUERY, 0, query.at, query[1:])
+    return _encode_json(_QUERY, 0, query.at, query[1:])
 
 
 def encode(message: Message) -> bytes:
@@ -108,7 +108,7 @@ def encode(message: Message) -> bytes:
     return _ENCODERS[type(message)](message)
 
 
-def _rare(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
+def _encode_json(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
     payload = json.dumps(fields).encode()
     return _HEAD.pack(kind, 0, connection_id, at, len(payload)) + payload
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dissectors.connections.events import Direction
 from kproxy.proxy import tap_messages, tap_protocol
-from kproxy.proxy.frame_boundaries import Boundaries
+from kproxy.proxy.frame_boundaries import FrameBoundaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ class TappedStream:
         self.inspected = (0, 0, True)
         self._whole = 0  # bytes up to the end of the last whole frame; all of them without framing
         self._restarted = False  # the gap began before this inspector did
-        self._boundaries = Boundaries()
+        self._boundaries = FrameBoundaries()
         self._fate = _Fate.SENT if connection.announced else _Fate.COUNTED
         self._head = b""
         self._dropped = 0  # bytes of the frame in progress

@@ -13,7 +13,7 @@ from kproxy.registry import SchemaSource
 
 _MAX_KEPT: Final = 1000
 _MAX_WAITING: Final = 100
-_PATIENCE: Final = 0.2
+_TIMEOUT_S: Final = 0.2
 #: How long an answer without a schema is kept (s): that there is none, and that the source did not answer.
 _KEEP_MISSING: Final = 60.0
 _KEEP_FAILURE: Final = 1.0
@@ -35,7 +35,7 @@ class BackgroundSource:
     """
 
     def __init__(
-        self, source: SchemaSource, *, timeout: float = _PATIENCE, now: Callable[[], float] = time.monotonic
+        self, source: SchemaSource, *, timeout: float = _TIMEOUT_S, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._source = source
         self._patience = timeout

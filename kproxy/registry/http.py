@@ -38,7 +38,7 @@ _PATHS: Final = {
     "global_id": "/ids/globalIds/{}",
     "content_id": "/ids/contentIds/{}",
 }
-_OF_JSON_SCHEMA: Final = {"$schema", "$id", "$ref", "properties", "definitions", "$defs", "anyOf", "oneOf", "allOf"}
+_JSON_SCHEMA_KEYWORDS: Final = {"$schema", "$id", "$ref", "properties", "definitions", "$defs", "anyOf", "oneOf", "allOf"}
 #: How paths of Apicurio's own API begin.
 _APICURIO: Final = ("/ids/", "/groups/")
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json;q=0.9, */*;q=0.1"
@@ -56,11 +56,11 @@ class RegistryAccess:
     tls: ssl.SSLContext | None = None
 
 
-class _Missing(Exception):
+class _SchemaNotFound(Exception):
     """The registry answered that there is no such schema."""
 
 
-class _Failed(Exception):
+class _RegistryError(Exception):
     """The registry did not answer, or not with a schema. The message is a clause."""
 
 
@@ -127,11 +127,11 @@ class SchemaRegistry:
             return self._failure
         try:
             schema = await self._schema(session, key)
-        except _Missing:
+        except _SchemaNotFound:
             reason = NotRegistered(f"the registry {self._name} has no schema with {key}")
             _keep(self._missing, key, (self._now() + _FORGET_MISSING, reason))
             return reason
-        except _Failed as error:
+        except _RegistryError as error:
             self._rest = min(max(self._rest * 2, _BACK_OFF[0]), _BACK_OFF[1])
             self._resting_until = self._now() + self._rest
             self._failure = f"the registry {self._name} {error}"
@@ -151,10 +151,10 @@ class SchemaRegistry:
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Any:
         """The answer in Confluent's form; Apicurio has schema, type and references apart."""
         if not path.startswith(_APICURIO):
-            return _parsed((await self._get(session, path))[0])
+            return _parse_json((await self._get(session, path))[0])
         is_v3 = path.startswith("/groups/") and not self._access.url.rstrip("/").endswith("/v2")
         text, type_ = await self._get(session, f"{path}/content" if is_v3 else path)
-        references = _parsed((await self._get(session, f"{path}/references"))[0])
+        references = _parse_json((await self._get(session, f"{path}/references"))[0])
         return {"schema": text, "schemaType": type_ or _type_of(text), "references": references}
 
     async def _made(
@@ -167,7 +167,7 @@ class SchemaRegistry:
     ) -> Schema:
         """The schema in an answer, with its references; those in `known`, by path, are not fetched."""
         if not isinstance(response, dict) or not isinstance(response.get("schema"), str):
-            raise _Failed("answered something that is no schema")
+            raise _RegistryError("answered something that is no schema")
         references: dict[str, Schema] = {}
         schema = Schema(str(response.get("schemaType") or "AVRO"), response["schema"], subject, references)
         if path is not None:
@@ -178,7 +178,7 @@ class SchemaRegistry:
         for reference in declared:
             name, reference_path, reference_subject = _reference(reference)
             if len(known) >= _MAX_REFERENCES:
-                raise _Failed(f"answered a schema with more than {_MAX_REFERENCES} references")
+                raise _RegistryError(f"answered a schema with more than {_MAX_REFERENCES} references")
             if reference_path not in known:
                 await self._made(session, await self._answer(session, reference_path), known, reference_path, reference_subject)
             references[name] = known[reference_path]
@@ -187,8 +187,8 @@ class SchemaRegistry:
     async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
         """The subjects with the schema; empty if the registry does not report them, as Karapace before 3.4."""
         try:
-            subjects = _parsed((await self._get(session, f"{path}/subjects"))[0])
-        except (_Missing, _Failed):
+            subjects = _parse_json((await self._get(session, f"{path}/subjects"))[0])
+        except (_SchemaNotFound, _RegistryError):
             return ()
         return tuple(map(str, subjects)) if isinstance(subjects, list) else ()
 
@@ -197,29 +197,29 @@ class SchemaRegistry:
         try:
             async with session.get(self._access.url.rstrip("/") + path, allow_redirects=False) as response:
                 if response.status == 404:
-                    raise _Missing
+                    raise _SchemaNotFound
                 if response.status != 200:
                     hint = ": check its credentials" if response.status in (401, 403) else ""
-                    raise _Failed(f"answered with status {response.status}{hint}")
+                    raise _RegistryError(f"answered with status {response.status}{hint}")
                 body = await response.content.read(_MAX_BYTES + 1)
                 while len(body) <= _MAX_BYTES and (chunk := await response.content.read(_MAX_BYTES + 1)):
                     body += chunk
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
-            raise _Failed(f"did not answer within {self._seconds:g} s") from None
+            raise _RegistryError(f"did not answer within {self._seconds:g} s") from None
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or "not valid"
-            raise _Failed(f"has a certificate that is refused: {reason}; check --registry-ca") from None
+            raise _RegistryError(f"has a certificate that is refused: {reason}; check --registry-ca") from None
         except aiohttp.ClientConnectorError as error:
-            raise _Failed(f"cannot be reached: {_reason(error.os_error)}") from None
+            raise _RegistryError(f"cannot be reached: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
-            raise _Failed(f"cannot be asked: {type(error).__name__}") from None
+            raise _RegistryError(f"cannot be asked: {type(error).__name__}") from None
         if len(body) > _MAX_BYTES:
-            raise _Failed("answered more than 4 MiB")
+            raise _RegistryError("answered more than 4 MiB")
         try:
             return body.decode(), type_
         except UnicodeDecodeError:
-            raise _Failed("answered something that is not text") from None
+            raise _RegistryError("answered something that is not text") from None
 
 
 def _reference(declared: Any) -> tuple[str, str, str | None]:
@@ -233,7 +233,7 @@ def _reference(declared: Any) -> tuple[str, str, str | None]:
             quote(str(part), safe="") for part in (declared.get("groupId") or "default", declared["artifactId"])
         )
     except (TypeError, KeyError):
-        raise _Failed("answered references without name, subject and version") from None
+        raise _RegistryError("answered references without name, subject and version") from None
     return name, f"/groups/{group}/artifacts/{artifact}/versions/{version}", None
 
 
@@ -243,7 +243,7 @@ def _type_of(text: str) -> str:
         schema = json.loads(text)
     except (ValueError, RecursionError):
         return "PROTOBUF"
-    return "JSON" if isinstance(schema, dict) and not _OF_JSON_SCHEMA.isdisjoint(schema) else "AVRO"
+    return "JSON" if isinstance(schema, dict) and not _JSON_SCHEMA_KEYWORDS.isdisjoint(schema) else "AVRO"
 
 
 def _reason(error: OSError) -> str:
@@ -258,8 +258,8 @@ def _keep(cache: OrderedDict[SchemaKey, Any], key: SchemaKey, entry: object) -> 
         cache.popitem(last=False)
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise _Failed("answered something that is not JSON") from None
+        raise _RegistryError("answered something that is not JSON") from None

@@ -11,7 +11,7 @@ from dissectors.values.schema_formats import format_of
 from dissectors.values.schemas_topic import TOPIC, StoredSchema, schemas_record, stored_schema, with_references
 
 _MAX_KEPT: Final = 1000
-_LONGEST: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 class ObservedSchemas:
@@ -24,7 +24,7 @@ class ObservedSchemas:
 
     def observe(self, key: bytes | None, value: bytes | None) -> None:
         """Take a record of the topic; others are ignored. Never raises."""
-        if value is None or len(value) > _LONGEST or (record := schemas_record(key, value)) is None:
+        if value is None or len(value) > _MAX_BYTES or (record := schemas_record(key, value)) is None:
             return
         if (stored := stored_schema(record)) is None or self._versions.get(
             subject_version := (stored.subject, stored.version)
@@ -43,10 +43,10 @@ class ObservedSchemas:
             self._found = _by_key(self._versions.values())
         for key in keys:
             if key not in self._resolved and (stored := self._found.get(key)) is not None:
-                self._resolved[key] = self._usable(stored)
+                self._resolved[key] = self._resolve(stored)
         return {key: self._resolved[key] for key in keys if key in self._resolved}
 
-    def _usable(self, stored: StoredSchema) -> Schema | str:
+    def _resolve(self, stored: StoredSchema) -> Schema | str:
         schema = with_references(stored, lambda *place: self._versions.get(place))
         try:
             format_of(schema)

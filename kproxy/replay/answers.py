@@ -43,8 +43,8 @@ class CapturedAnswers:
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        self._by_body: dict[tuple[_Key, bytes], _Turns] = defaultdict(_Turns)
-        self._by_version: dict[_Key, _Turns] = defaultdict(_Turns)
+        self._by_body: dict[tuple[_Key, bytes], _ExchangeQueue] = defaultdict(_ExchangeQueue)
+        self._by_version: dict[_Key, _ExchangeQueue] = defaultdict(_ExchangeQueue)
         self._used: set[CapturedExchange] = set()
         self._api_versions: Message | None = None
         for step in steps:
@@ -100,7 +100,7 @@ class CapturedAnswers:
         return CapturedAnswer(captured_frame[:4] + frame[8:12] + captured_frame[8:], delay)
 
 
-class _Turns:
+class _ExchangeQueue:
     """Exchanges that a request may stand for, in the captured order."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from dissectors.messages import summary
 from dissectors.messages.message import Message, read_response
 from dissectors.messages.readiness import NOT_READY
 from dissectors.schemas.codes import Error
-from kproxy.client.exchange import wrong_correlation_id
+from kproxy.client.exchange import correlation_id_mismatch
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.proxy.address import TcpAddress
@@ -23,9 +23,9 @@ from kproxy.replay.routes import ClusterRoutes
 from kproxy.replay.steps import CapturedExchange
 
 #: Errors after which the request is sent again, unless the captured response has them.
-_RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
+_RETRIABLE: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
 #: Requests that would be out of turn in their session the second time.
-_ONCE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
+_NOT_REPEATABLE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
 
 
 class ReplayOutcome(StrEnum):
@@ -73,7 +73,7 @@ class Replayer:
             return self._values.applied(request)
         # Only the partitions that were ready: the client produced to the others again.
         self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
-        return self._values.applied(request, produce_again.limited(request.body, produce_again.stored(captured.body)))
+        return self._values.applied(request, produce_again.limit_to(request.body, produce_again.stored_partitions(captured.body)))
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
         """The broker to send it to; None is the one that the user gave."""
@@ -85,23 +85,23 @@ class Replayer:
         Of a Produce request, only the partitions with an error are sent again.
         """
         request, captured = exchange.request, exchange.response
-        if request is None or captured is None or not request.well_formed or captured.api in _ONCE:
+        if request is None or captured is None or not request.well_formed or captured.api in _NOT_REPEATABLE:
             return None
         live = self._read(exchange, frame)
         new_errors = {error.code for error in summary.errors(live)} - {error.code for error in summary.errors(captured)}
-        if not live.well_formed or not new_errors or not new_errors <= _RETRIED:
+        if not live.well_formed or not new_errors or not new_errors <= _RETRIABLE:
             return None
         if live.api != "Produce":
             return self._values.applied(request)
         self._so_far[exchange] = {name: value for name, value in live.body.items() if name != "node_endpoints"}
-        expected = produce_again.failed(self._with_live_ids(captured.body, "responses"))
-        partitions = produce_again.failed(live.body) - expected
+        expected = produce_again.failed_partitions(self._with_live_ids(captured.body, "responses"))
+        partitions = produce_again.failed_partitions(live.body) - expected
         return self._values.applied(
-            request, produce_again.limited(self._with_live_ids(request.body, "topic_data"), partitions)
+            request, produce_again.limit_to(self._with_live_ids(request.body, "topic_data"), partitions)
         )
 
     def _with_live_ids(self, body: dict[str, Any], array: str) -> dict[str, Any]:
-        return produce_again.with_ids(body, array, partial(self._values.counterpart, ValueKind.TOPIC_ID))
+        return produce_again.with_topic_ids(body, array, partial(self._values.counterpart, ValueKind.TOPIC_ID))
 
     def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
         """Learn from the live response, and compare it with the captured one."""
@@ -109,7 +109,7 @@ class Replayer:
         assert request is not None
         if self._routes is not None:
             self._routes.learn(request, live)
-        if (mismatch := wrong_correlation_id(request.frame, frame)) is not None:
+        if (mismatch := correlation_id_mismatch(request.frame, frame)) is not None:
             return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, mismatch, live=live)
         if captured is None:
             return ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "the capture has no response", live=live)
@@ -125,9 +125,9 @@ class Replayer:
         topic_names = self._values.captured_topics.get, self._values.live_topics.get
         comparison = compare_bodies(
             f"{captured.api}Response",
-            body := embedded.presentable(captured, topic_names[0]),
-            _in_order(
-                body, embedded.presentable(live, topic_names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
+            body := embedded.presentable_body(captured, topic_names[0]),
+            _in_captured_order(
+                body, embedded.presentable_body(live, topic_names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
             ),
             may_differ=self._may_differ,
             topic_names=topic_names,
@@ -140,14 +140,14 @@ class Replayer:
         assert exchange.request is not None
         live = read_response(frame, exchange.request.api_key, exchange.request.version)
         if live.well_formed and (earlier_body := self._so_far.get(exchange)) is not None:
-            live.body = produce_again.merged(earlier_body, live.body)
+            live.body = produce_again.merge_responses(earlier_body, live.body)
         return live
 
 
-def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
+def _in_captured_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
     """The live value with the members of groups in the captured order, because brokers list them in any."""
     if isinstance(captured, dict) and isinstance(live, dict):
-        return {name: _in_order(captured.get(name), value, live_member) for name, value in live.items()}
+        return {name: _in_captured_order(captured.get(name), value, live_member) for name, value in live.items()}
     if not isinstance(captured, list) or not isinstance(live, list):
         return live
     if all(isinstance(row, dict) and "member_id" in row for row in (*captured, *live)):
@@ -155,4 +155,4 @@ def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> An
         live = sorted(live, key=lambda member: order.get(member["member_id"], len(order)))
     if len(captured) != len(live):
         return live
-    return [_in_order(captured_element, live_element, live_member) for captured_element, live_element in zip(captured, live, strict=True)]
+    return [_in_captured_order(captured_element, live_element, live_member) for captured_element, live_element in zip(captured, live, strict=True)]

@@ -47,7 +47,7 @@ _RECORD_OFFSETS: Final = frozenset(
 )
 
 #: The captured value that identifies each scope at a field.
-_Place = dict[Scope, Any]
+_ScopeValues = dict[Scope, Any]
 
 
 class LiveValues:
@@ -79,7 +79,7 @@ class LiveValues:
             path = parts(pair.path)
             if pair.kind is ValueKind.MEMBER_ID and path != ["member_id"]:
                 other_members.append(pair)
-            elif pair.kind in SCOPES and (scopes := self._place_of(path, captured.body, outer_scopes)) is not None:
+            elif pair.kind in SCOPES and (scopes := self._scopes_at(path, captured.body, outer_scopes)) is not None:
                 self._note(captured.api, path, pair, scopes)
         if captured.api == "JoinGroup":
             self._learn_members([difference for difference in other_members if difference.path.startswith("members")])
@@ -119,7 +119,7 @@ class LiveValues:
             return request.frame
         return len(frame).to_bytes(4, "big") + frame
 
-    def _place(self, outer: _Place, row: Row) -> _Place:
+    def _place(self, outer: _ScopeValues, row: Row) -> _ScopeValues:
         """The place of the fields of a struct in a place."""
         scopes = dict(outer)
         if row.get("member_id"):
@@ -138,7 +138,7 @@ class LiveValues:
             scopes[Scope.PARTITION] = (scopes.get(Scope.PARTITION), index)
         return scopes
 
-    def _place_of(self, path: list[str], body: Row, outer: _Place) -> _Place | None:
+    def _scopes_at(self, path: list[str], body: Row, outer: _ScopeValues) -> _ScopeValues | None:
         """The place of a field; None if it is in a payload or in records."""
         scopes, value = outer, body
         for part in path[:-1]:
@@ -150,7 +150,7 @@ class LiveValues:
                 return None
         return self._place(scopes, value) if isinstance(value, dict) else None
 
-    def _note(self, api: str, path: list[str], pair: ValuePair, scopes: _Place) -> None:
+    def _note(self, api: str, path: list[str], pair: ValuePair, scopes: _ScopeValues) -> None:
         kind, captured, live = pair.kind, pair.a, pair.b
         if kind is ValueKind.OFFSET and (api, path[-1]) not in _RECORD_OFFSETS:
             return
@@ -160,7 +160,7 @@ class LiveValues:
         if kind is ValueKind.TOPIC_ID and captured in self.captured_topics:
             self.live_topics[live] = self.captured_topics[captured]
 
-    def _replaced(self, message: str, row: Row, scopes: _Place) -> Row:
+    def _replaced(self, message: str, row: Row, scopes: _ScopeValues) -> Row:
         """The struct with its values replaced; the same object if none is."""
         scopes = self._place(scopes, row)
         adapted = row
@@ -169,12 +169,12 @@ class LiveValues:
                 adapted = {**adapted, name: new_value}
         return adapted
 
-    def _value(self, message: str, name: str, value: Any, scopes: _Place) -> Any:
+    def _value(self, message: str, name: str, value: Any, scopes: _ScopeValues) -> Any:
         if isinstance(value, dict):
             return self._replaced(message, value, scopes)
         if isinstance(value, list):
             elements = [self._value(message, name, element, scopes) for element in value]
-            return value if all(map(_is, elements, value)) else elements
+            return value if all(map(_is_same, elements, value)) else elements
         if isinstance(value, memoryview):  # records
             data = shift_times(replace_producers(value, self._producer), self._shift_ms)
             return value if data == value else data
@@ -195,5 +195,5 @@ class LiveValues:
         )
 
 
-def _is(a: object, b: object) -> bool:
+def _is_same(a: object, b: object) -> bool:
     return a is b

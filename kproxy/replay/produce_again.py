@@ -10,17 +10,17 @@ Row = dict[str, Any]
 _Partition = tuple[str, int]
 
 
-def failed(response: Row) -> set[_Partition]:
+def failed_partitions(response: Row) -> set[_Partition]:
     """The partitions with an error in a response."""
     return {key for key, partition in _partitions(response) if partition["error_code"]}
 
 
-def stored(response: Row) -> set[_Partition]:
+def stored_partitions(response: Row) -> set[_Partition]:
     """The partitions without an error in a response."""
     return {key for key, partition in _partitions(response) if not partition["error_code"]}
 
 
-def limited(request: Row, partitions: set[_Partition]) -> Row:
+def limit_to(request: Row, partitions: set[_Partition]) -> Row:
     """The body of a request with only these partitions."""
     topics = [
         {**topic, "partition_data": data}
@@ -34,7 +34,7 @@ def limited(request: Row, partitions: set[_Partition]) -> Row:
     return {**request, "topic_data": topics}
 
 
-def merged(earlier: Row, later: Row) -> Row:
+def merge_responses(earlier: Row, later: Row) -> Row:
     """The body of a response in which the partitions of `later` take the place of those of `earlier`."""
     newer = dict(_partitions(later))
     topics = [
@@ -49,7 +49,7 @@ def merged(earlier: Row, later: Row) -> Row:
     return {**earlier, **later, "responses": topics}
 
 
-def with_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:
+def with_topic_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:
     """A body whose array of topics has other topic ids."""
     return {
         **body,

@@ -40,7 +40,7 @@ class ClusterRoutes:
         for step in steps:
             if step.action is Action.RECEIVE and step.exchange is not None and step.exchange.response is not None:
                 self._observe(step.exchange.response)
-        self._nodes = _paired(set(self._captured.values()), live)
+        self._nodes = _pair_nodes(set(self._captured.values()), live)
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
         """The live broker for a request; None if the captured one is unknown."""
@@ -65,7 +65,7 @@ class ClusterRoutes:
         if request.api == "CreateTopics" and request.well_formed:
             return {**request.body, "topics": [self._created(topic) for topic in request.body["topics"]]}
         if request.api == "CreatePartitions" and request.well_formed:
-            return {**request.body, "topics": [self._extended(topic) for topic in request.body["topics"]]}
+            return {**request.body, "topics": [self._with_new_replicas(topic) for topic in request.body["topics"]]}
         return request.body
 
     def _observe(self, response: Message) -> None:
@@ -97,7 +97,7 @@ class ClusterRoutes:
         assignments = [{"partition_index": index, "broker_ids": broker_ids} for index, broker_ids in enumerate(replicas)]
         return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
-    def _extended(self, topic: Row) -> Row:
+    def _with_new_replicas(self, topic: Row) -> Row:
         old_count = self._partitions.get(topic["name"])
         if old_count is None or topic["assignments"]:
             return topic
@@ -117,7 +117,7 @@ class ClusterRoutes:
         )
 
 
-def _paired(captured: set[int], live: Iterable[int]) -> dict[int, int]:
+def _pair_nodes(captured: set[int], live: Iterable[int]) -> dict[int, int]:
     """The live node of each captured one: the same id if there is one, else one that is not paired yet, if possible."""
     nodes = sorted(live)
     paired = {node: node for node in captured if node in nodes}

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from kproxy.client.connection import BrokerConnection, Silent
+from kproxy.client.connection import BrokerConnection, NoResponse
 from kproxy.client.exchange import expects_response
 from kproxy.errors import UserError
 from kproxy.proxy.address import TcpAddress
@@ -118,7 +118,7 @@ class Replay:
         while live is not None and live.connection is not None and exchange in live.waiting:
             try:
                 frame = await live.connection.receive(timeout)
-            except Silent as no_response:
+            except NoResponse as no_response:
                 if no_response.closed:
                     live.broken = str(no_response)
                     lost_exchanges, live.waiting = live.waiting, deque()

@@ -11,7 +11,7 @@ from typing import Final
 from dissectors import embedded
 from dissectors.messages import secret_fields, summary
 from dissectors.messages.message import Message, read_request, read_response
-from dissectors.messages.readiness import only_not_ready
+from dissectors.messages.readiness import are_all_not_ready
 from dissectors.schemas.codes import ApiKey
 from kproxy.trace.lines import CloseLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
@@ -22,7 +22,7 @@ NO_BYTES: Final = "its bytes are not in the trace"
 #: The login of the capture, whose secrets no trace has.
 _LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 #: Requests that brokers send each other (authorized as ClusterAction). The broker under test sends its own.
-_BETWEEN_BROKERS: Final = frozenset(
+_INTER_BROKER_APIS: Final = frozenset(
     {
         "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "WriteTxnMarkers", "Vote",
         "BeginQuorumEpoch", "EndQuorumEpoch", "AlterPartition", "Envelope", "FetchSnapshot", "BrokerRegistration",
@@ -136,11 +136,11 @@ def _is_between_brokers(request: Message) -> bool:
         return request.version >= 4  # KIP-890: clients send up to version 3
     if request.api == "Fetch":
         return request.body.get("replica_id", -1) >= 0 or "replica_state" in request.body  # KIP-903
-    return request.api in _BETWEEN_BROKERS
+    return request.api in _INTER_BROKER_APIS
 
 
 def _was_not_ready(response: Message) -> bool:
-    return only_not_ready(error.code for error in summary.errors(response)) and not _has_stored(response)
+    return are_all_not_ready(error.code for error in summary.errors(response)) and not _has_stored(response)
 
 
 def _has_stored(response: Message) -> bool:

@@ -33,10 +33,10 @@ def main() -> None:
     """Print the configs of one broker, or merge the files of a directory; one config per line."""
     match sys.argv[1:]:
         case ["describe", address, topic]:
-            _print(describe(address, topic))
+            _print_facts(describe(address, topic))
         case ["merge", directory]:
             files = {line: Path(directory, f"{line}.json") for line in lines()}
-            _print(merge({line: json.loads(path.read_bytes()) for line, path in files.items() if path.exists()}))
+            _print_facts(merge({line: json.loads(path.read_bytes()) for line, path in files.items() if path.exists()}))
         case _:
             raise SystemExit("usage: configs describe HOST:PORT TOPIC | configs merge DIR")
 
@@ -141,7 +141,7 @@ def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return fact
 
 
-def _print(facts: Facts) -> None:
+def _print_facts(facts: Facts) -> None:
     kinds = [
         f"{json.dumps(kind)}: [\n" + ",\n".join(json.dumps(config) for config in configs) + "\n]"
         for kind, configs in facts.items()

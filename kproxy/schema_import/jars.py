@@ -68,14 +68,14 @@ def fetch_jars(
         UserError: Maven is missing, the network fails, or a release does not exist.
     """
     artifacts = {_LOGGING, *((component, release) for release in releases for component in components)}
-    while missing := _copy(sorted(artifacts), directory):
+    while missing := _copy_artifacts(sorted(artifacts), directory):
         if missing[0] == "kafka-clients" or missing not in artifacts:
             raise UserError(f"Maven cannot find {missing[0]} {missing[1]}: check the Kafka release")
         artifacts.remove(missing)
     return find_jars(releases, directory)
 
 
-def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
+def _copy_artifacts(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
     """Copy all artifacts. Returns the first one that the repositories do not have, None if all were copied."""
     items = "".join(_ITEM.format(_GROUPS.get(name, "org.apache.kafka"), name, version) for name, version in artifacts)
     with tempfile.TemporaryDirectory() as temporary:

@@ -25,7 +25,7 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
         UserError: A jar cannot be read, or Java does not run.
     """
     definitions = [(component, text) for component, jar in jars.items() for text in _definitions(jar)]
-    return Release(name, definitions, _java("Facts.java", name, jars))
+    return Release(name, definitions, _run_java("Facts.java", name, jars))
 
 
 def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
@@ -34,7 +34,7 @@ def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
     Raises:
         UserError: Java does not run, or cannot read the classes.
     """
-    return lines.row(name, _java("Served.java", name, jars, lines.listener(name).upper()))
+    return lines.row(name, _run_java("Served.java", name, jars, lines.listener(name).upper()))
 
 
 def _definitions(jar: Path) -> list[str]:
@@ -46,7 +46,7 @@ def _definitions(jar: Path) -> list[str]:
         raise UserError(f"{jar}: {error}") from None
 
 
-def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str) -> dict[str, Any]:
+def _run_java(program: str, release: str, jars: Mapping[str, Path], *arguments: str) -> dict[str, Any]:
     path = os.pathsep.join(map(str, jars.values()))
     command = ["java", "-cp", path, str(Path(__file__).with_name(program)), *arguments]
     try:

@@ -16,7 +16,7 @@ _MS: Final = 1_000_000
 #: What may be missing in a frame of these that was not decoded.
 _APIS: Final = ("ShareFetch", "ShareAcknowledge", "ShareGroupHeartbeat")
 _RENEW: Final = AcknowledgeType.RENEW.name.lower()
-_Place: TypeAlias = tuple[str, int]
+_TopicPartition: TypeAlias = tuple[str, int]
 
 
 class HeldRecords(NamedTuple):
@@ -38,7 +38,7 @@ class HeldRecords(NamedTuple):
 class _Share:
     """A share group: what its members hold, and how many records it acknowledged, by the name of the type."""
 
-    partitions: BoundedDict[_Place, AcquiredPartition] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
+    partitions: BoundedDict[_TopicPartition, AcquiredPartition] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
     counts: dict[str, int] = field(default_factory=dict)
 
 

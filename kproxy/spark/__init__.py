@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 #: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
-_FROM: Final = {
+_EXPORTS: Final = {
     "KproxyDataSource": ("kproxy.spark.source", "KproxyDataSource"),
     "clustered": ("kproxy.spark.derived.clusters", "clustered"),
     "described": ("kproxy.spark.table_columns", "described"),
@@ -51,7 +51,7 @@ _FROM: Final = {
 def __getattr__(name: str) -> Any:
     if name == "jobs":
         return importlib.import_module("kproxy.spark.jobs")
-    if name not in _FROM:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _FROM[name]
+    module, attribute = _EXPORTS[name]
     return getattr(importlib.import_module(module), attribute)

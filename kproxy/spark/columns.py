@@ -22,7 +22,7 @@ def topic_name(entry: Column) -> Column:
 
 def topic_names() -> Column:
     """The distinct topic names of a line; a broker may split a topic into several entries. Never null."""
-    return F.array_distinct(F.array_compact(maybe(F.transform("topics", topic_name))))
+    return F.array_distinct(F.array_compact(array_or_empty(F.transform("topics", topic_name))))
 
 
 def is_decoded(*apis: str) -> Column:
@@ -42,7 +42,7 @@ def view(by: str, value: Column, **others: Column) -> Column:
     return F.struct(F.lit(by).alias("by"), value.alias("value"), *columns)
 
 
-def place_in(order: Iterable[str], column: str) -> Column:
+def position_in(order: Iterable[str], column: str) -> Column:
     """The position of a text in `order`, for sorting."""
     return F.array_position(F.array(*map(F.lit, order)), F.col(column))
 
@@ -52,18 +52,18 @@ def direction() -> Column:
     return F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
 
 
-def constants(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) -> Column:
+def constant_map(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) -> Column:
     """A Spark map as one expression: building a column for each key and value is slow."""
     literals = (f"{item}L" if isinstance(item, int) else f"'{item}'" for pair in pairs.items() for item in pair)
     return F.expr(f"map({', '.join(literals)})")
 
 
-def once(value: Column) -> Column:
+def computed_once(value: Column) -> Column:
     """The value, computed once per row: Spark moves filters below a plain column, and repeats its expression."""
     return F.explode(F.array(value))
 
 
-def maybe(array: Column) -> Column:
+def array_or_empty(array: Column) -> Column:
     """An array, empty instead of null."""
     return F.coalesce(array, F.array())
 
@@ -75,4 +75,4 @@ def list_over(value: Column, window: WindowSpec) -> Column:
 
 def set_over(value: Column, window: WindowSpec) -> Column:
     """The distinct values of a window that are not null, in any order; never null, as without values in Sail."""
-    return maybe(F.collect_set(value).over(window))
+    return array_or_empty(F.collect_set(value).over(window))

@@ -52,5 +52,5 @@ def _markdown(text: str) -> str:
 
 if __name__ == "__main__":
     _document = Path(sys.argv[1])
-    _document.write_text(doc_tables.with_table(_document.read_text(), "jobs", markdown()))
+    _document.write_text(doc_tables.replace_table(_document.read_text(), "jobs", markdown()))
     _document.with_name(TABLES).write_text(columns_page())

@@ -12,7 +12,7 @@ Run = TypeVar("Run", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)  # Python 3.11 cannot instantiate an alias with slots
-class Registered(Generic[Run]):
+class RegisteredFunction(Generic[Run]):
     """A registered function: its name, its description, and the function."""
 
     name: str
@@ -31,14 +31,14 @@ class Registry(Generic[Run]):
     def __init__(self, package: str, path: Sequence[str]) -> None:
         self._package = package
         self._path = path
-        self._found: dict[str, Registered[Run]] = {}
+        self._found: dict[str, RegisteredFunction[Run]] = {}
 
     def add(self, help_: str) -> Callable[[Run], Run]:
         """Register the function of a file, which gives it its name: ``slow_exchanges.py`` becomes slow-exchanges."""
 
         def register(run: Run) -> Run:
             name = _name(run.__module__.rpartition(".")[2])
-            self._found[name] = Registered(name, help_, run)
+            self._found[name] = RegisteredFunction(name, help_, run)
             return run
 
         return register
@@ -47,7 +47,7 @@ class Registry(Generic[Run]):
         """Return all names, without importing the files."""
         return sorted(_name(module.name) for module in pkgutil.iter_modules(self._path))
 
-    def find(self, name: str) -> Registered[Run]:
+    def find(self, name: str) -> RegisteredFunction[Run]:
         """Return the function with this name.
 
         Raises:

@@ -22,13 +22,13 @@ from dissectors.groups import explanations
 from dissectors.schemas.codes import Error
 
 #: Routine in answer to every API, and in answer to ApiVersions.
-OF_GROUPS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})
-OF_API_VERSIONS: Final = frozenset({Error.UNSUPPORTED_VERSION.name})
+ROUTINE_ERRORS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})
+ROUTINE_API_VERSIONS_ERRORS: Final = frozenset({Error.UNSUPPORTED_VERSION.name})
 
 
 def is_routine(api: str | None, error: str | None) -> bool:
     """Whether an error is routine in responses of an API."""
-    return error in OF_GROUPS or (api == "ApiVersions" and error in OF_API_VERSIONS)
+    return error in ROUTINE_ERRORS or (api == "ApiVersions" and error in ROUTINE_API_VERSIONS_ERRORS)
 
 
 def refusals() -> Column:
@@ -36,5 +36,5 @@ def refusals() -> Column:
     is_versions = F.coalesce(F.col("api") == "ApiVersions", F.lit(False))
     return F.filter(
         "errors",
-        lambda error: ~(error["name"].isin(*OF_GROUPS) | (is_versions & error["name"].isin(*OF_API_VERSIONS))),
+        lambda error: ~(error["name"].isin(*ROUTINE_ERRORS) | (is_versions & error["name"].isin(*ROUTINE_API_VERSIONS_ERRORS))),
     )

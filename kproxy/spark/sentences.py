@@ -16,7 +16,7 @@ def text(*parts: Column | str) -> Column:
     return F.concat(*(F.lit(part) if isinstance(part, str) else part for part in parts))
 
 
-def fixed(value: Column, digits: int, unit: float = 1) -> Column:
+def fixed_point(value: Column, digits: int, unit: float = 1) -> Column:
     """A number in a unit with some decimal places. Halves are rounded up before engines format it, each in its way."""
     parts = 10**digits
     return F.format_string(f"%.{digits}f" if digits else "%,.0f", F.floor(value / (unit / parts) + 0.5) / parts)
@@ -26,8 +26,8 @@ def duration(us: Column) -> Column:
     """``850 us``, ``2.1 ms``, ``30.5 s``."""
     return (
         F.when(us < 1000, F.format_string("%d us", us.cast("long")))
-        .when(us < 1_000_000, text(fixed(us, 1, 1000), " ms"))
-        .otherwise(text(fixed(us, 1, 1_000_000), " s"))
+        .when(us < 1_000_000, text(fixed_point(us, 1, 1000), " ms"))
+        .otherwise(text(fixed_point(us, 1, 1_000_000), " s"))
     )
 
 
@@ -35,16 +35,16 @@ def amount(value: Column) -> Column:
     """``0.034``, ``3.1``, ``14``, ``1,400``: two digits or more. Sail formats ``%.2g`` of 4 as ``4.``, of 0 as NaN."""
     text_ = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
     for digits in (5, 4, 3, 2, 1):
-        text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed(value, digits))
-    return text_.otherwise(fixed(value, 0))
+        text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed_point(value, digits))
+    return text_.otherwise(fixed_point(value, 0))
 
 
-def times(count: Column) -> Column:
+def times_text(count: Column) -> Column:
     """``once``, ``3 times``."""
     return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))
 
 
-def names(labels: Column, max_names: int = 3) -> Column:
+def names_text(labels: Column, max_names: int = 3) -> Column:
     """The first names of an array: ``shop-a, shop-b, shop-c and 4 more``."""
     more = F.size(labels) - max_names
     shown = F.array_join(F.slice(labels, 1, max_names), ", ")
@@ -67,6 +67,6 @@ def member_label(client_id: Column, member_id: Column) -> Column:
     return F.when(label == "", "(no client id)").otherwise(label)
 
 
-def chosen(key: Column, values: dict[str, str]) -> Column:
+def lookup(key: Column, values: dict[str, str]) -> Column:
     """The value of a key; null if there is none."""
     return F.create_map(*map(F.lit, chain.from_iterable(values.items())))[key]

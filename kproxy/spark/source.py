@@ -55,7 +55,7 @@ class KproxyDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of whole files."""
         ports = frozenset(int(port) for port in self.options.get("port", "").split(",") if port.strip())
-        return _Reader(_checked(schema), self._path(), CaptureOptions(ports, self.options.get("keylog")))
+        return _Reader(_check_schema(schema), self._path(), CaptureOptions(ports, self.options.get("keylog")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return a reader of traces that are being written."""
@@ -63,7 +63,7 @@ class KproxyDataSource(DataSource):
         if not path.is_dir():
             raise ValueError(f"{path}: a stream needs a directory of traces")
         since = self.options.get("since")
-        checked_schema = schema if schema == TEXT else _checked(schema)
+        checked_schema = schema if schema == TEXT else _check_schema(schema)
         return _StreamReader(checked_schema, str(path.absolute()), datetime.fromisoformat(since) if since else None)
 
     def _path(self) -> str:
@@ -77,7 +77,7 @@ class KproxyDataSource(DataSource):
         return str(local_path(path)) if path.startswith("file:") else path
 
 
-def _checked(schema: StructType) -> StructType:
+def _check_schema(schema: StructType) -> StructType:
     for field in schema:
         column_type = ROW[field.name].dataType if field.name in ROW.names else None
         if field.dataType != column_type:

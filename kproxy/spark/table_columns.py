@@ -41,7 +41,7 @@ def described(job: Job) -> TableDescription:
     """
     text, _, sections = inspect.cleandoc(job.run.__doc__ or "").partition("\n\nArgs:\n")
     returns = inspect.cleandoc(sections.partition("\nReturns:\n")[2].partition("\n\nRaises:\n")[0])
-    rows, *items = (_joined(part) for part in re.split(r"\n\s*(?=- )", returns))
+    rows, *items = (_one_line(part) for part in re.split(r"\n\s*(?=- )", returns))
     columns = [match for item in items if (match := _COLUMN.fullmatch(item))]
     if not rows or not columns or len(columns) < len(items):
         raise ValueError(f"the docstring of {job.name} must describe its rows, and columns as: - name (type, unit): …")
@@ -55,5 +55,5 @@ def described(job: Job) -> TableDescription:
     )
 
 
-def _joined(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())

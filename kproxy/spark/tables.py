@@ -37,7 +37,7 @@ def write_files(table: DataFrame, folder: str, form: str) -> None:
             raise UserError(f"{folder}: {error.strerror or error}") from None
         return
     if form == "csv":
-        table = _flat(table)
+        table = _flatten(table)
     writer = table.coalesce(1).write.mode("overwrite").option("header", True)
     if form != "parquet":  # by default, Spark cuts times to milliseconds
         writer = writer.option("timestampFormat", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
@@ -57,7 +57,7 @@ def _write_file(table: DataFrame, folder: Path, form: str) -> None:
     else:
         with name.open("wb") as lines:
             for row in table.toLocalIterator():
-                lines.write(encode_json(_without_nulls(_plain(row.asDict(recursive=True)))) + b"\n")
+                lines.write(encode_json(_without_nulls(_plain_value(row.asDict(recursive=True)))) + b"\n")
 
 
 def _without_nulls(value: Any) -> Any:
@@ -74,7 +74,7 @@ def write_json(table: DataFrame, job: str, file: TextIO) -> None:
 def write_rows(rows: Iterable[Row], job: str, file: TextIO) -> None:
     """Write rows that are already collected, like `write_json`."""
     for row in rows:
-        file.buffer.write(encode_json({"job": job, **_plain(row.asDict(recursive=True))}) + b"\n")
+        file.buffer.write(encode_json({"job": job, **_plain_value(row.asDict(recursive=True))}) + b"\n")
     file.flush()
 
 
@@ -82,8 +82,8 @@ def write_csv(table: DataFrame, file: TextIO) -> None:
     """Write comma-separated values with a header; nested values as JSON."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(table.columns)
-    for row in _flat(table).toLocalIterator():
-        writer.writerow(["" if value is None else value for value in _plain(row.asDict()).values()])
+    for row in _flatten(table).toLocalIterator():
+        writer.writerow(["" if value is None else value for value in _plain_value(row.asDict()).values()])
 
 
 def first_rows(table: DataFrame, max_rows: int) -> list[Row]:
@@ -137,7 +137,7 @@ def cell(name: str, value: Any) -> str:
     return safe(str(value))
 
 
-def _flat(table: DataFrame) -> DataFrame:
+def _flatten(table: DataFrame) -> DataFrame:
     nested_types = (T.ArrayType, T.MapType, T.StructType)
     return table.select(
         *(
@@ -147,11 +147,11 @@ def _flat(table: DataFrame) -> DataFrame:
     )
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
+        return {name: _plain_value(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(element) for element in value]
+        return [_plain_value(element) for element in value]
     if isinstance(value, datetime):  # Spark returns it in this process's time zone
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return value

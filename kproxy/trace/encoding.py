@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dissectors.wire.primitives import printable
+from dissectors.wire.primitives import escape_surrogates
 from kproxy.escaping import json_text
 from kproxy.trace.lines import Line
 
@@ -60,7 +60,7 @@ def encode_json(value: Any) -> bytes:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return escape_surrogates(value)
     if isinstance(value, dict):
         return {_clean(key): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -124,7 +124,7 @@ class ColumnReader:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a trace line."""
-    schema: dict[str, Any] = _dedented(msgspec.json.schema(Line))
+    schema: dict[str, Any] = _dedent(msgspec.json.schema(Line))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of a kproxy trace, format 1",
@@ -132,11 +132,11 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _dedented(schema: Any) -> Any:
+def _dedent(schema: Any) -> Any:
     """A schema whose descriptions are dedented, as Python 3.13 does with docstrings and earlier versions do not."""
     if isinstance(schema, dict):
         return {
-            name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedented(value)
+            name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedent(value)
             for name, value in schema.items()
         }
-    return [_dedented(line) for line in schema] if isinstance(schema, list) else schema
+    return [_dedent(line) for line in schema] if isinstance(schema, list) else schema

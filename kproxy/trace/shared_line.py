@@ -66,7 +66,7 @@ class SharedLine:
         """The line as in a trace of this detail, with its newline."""
         detail = _LESSER[self.content][detail]
         if (encoding := self._encodings.get(detail)) is None:
-            line = self.line if detail is self.content else _reduced(self.line, detail)
+            line = self.line if detail is self.content else _reduce(self.line, detail)
             encoding = self._encodings[detail] = encode_line(line)
         return encoding
 
@@ -92,7 +92,7 @@ def _have_excerpts(findings: list[FindingEntry]) -> bool:
     return any(finding.excerpt is not None for finding in findings)
 
 
-def _reduced(line: Line, detail: Detail) -> Line:
+def _reduce(line: Line, detail: Detail) -> Line:
     """A copy of the line of a frame at a detail that is less than it has."""
     copied: Any = copy(line)
     copied.frame = None

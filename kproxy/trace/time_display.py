@@ -17,7 +17,7 @@ class TimeDisplay:
 
     def __init__(self, *, is_local: bool = False) -> None:
         self.is_local = is_local
-        self._local = functools.lru_cache(maxsize=256)(_local)
+        self._local = functools.lru_cache(maxsize=256)(_local_time)
         self._zone = functools.lru_cache(maxsize=64)(_zone)
 
     def text(self, ts: str | int) -> str:
@@ -47,17 +47,17 @@ class TimeDisplay:
         return self._zone(text[:13]) or "UTC"
 
 
-def _local(second: str) -> str | None:
-    moment = _moment(second)
+def _local_time(second: str) -> str | None:
+    moment = _to_datetime(second)
     return None if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _zone(hour: str) -> str | None:
-    moment = _moment(f"{hour}:00:00")
+    moment = _to_datetime(f"{hour}:00:00")
     return None if moment is None else moment.strftime("%Z")
 
 
-def _moment(second: str) -> datetime | None:
+def _to_datetime(second: str) -> datetime | None:
     try:
         return datetime.fromisoformat(second).replace(tzinfo=UTC).astimezone()
     except (ValueError, OverflowError, OSError):

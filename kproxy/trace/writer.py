@@ -239,7 +239,7 @@ class TraceWriter:
         part, name = self._part, _final_name(self._part).name
         path: Path | None = part
         if not _is_file(part, self._fd):
-            path = _place(self._fd)
+            path = _path_of(self._fd)
             if path is None:
                 self._deleted()
             else:
@@ -289,7 +289,7 @@ def _is_file(path: Path, fd: int) -> bool:
         return True
 
 
-def _place(fd: int) -> Path | None:
+def _path_of(fd: int) -> Path | None:
     """The path of an open file; None if it was deleted."""
     with contextlib.suppress(OSError):
         path = Path(f"/proc/self/fd/{fd}").readlink()

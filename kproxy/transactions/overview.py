@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, Recent
+from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, EvictionCountingDict
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.transaction_facts import APIS
 from kproxy.trace.lines import (
@@ -27,7 +27,7 @@ _MAX_PARTITIONS = 1_000
 #: Most transactions per transactional id that are kept for the timeline.
 MAX_SPANS = 500
 
-_Place = tuple[str, int]
+_TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _History:
     longest: int = 0
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     spans: deque[TransactionSpan] = field(default_factory=lambda: deque(maxlen=MAX_SPANS))
-    partitions: dict[_Place, None] = field(default_factory=dict)
+    partitions: dict[_TopicPartition, None] = field(default_factory=dict)
     groups: dict[str, None] = field(default_factory=dict)
     connections: set[str] = field(default_factory=set)
 
@@ -102,7 +102,7 @@ class _History:
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldPartition:
     """A partition that a transaction holds; `producer_id` is -1 while no reader has its first batch."""
 
     offset: int
@@ -115,9 +115,9 @@ class TransactionsOverview:
     """Collects transactions from the lines of a trace; `evicted` counts transactional ids that are no longer kept."""
 
     def __init__(self) -> None:
-        self._histories: Recent[str, _History] = Recent(_MAX_TRANSACTIONS)
+        self._histories: EvictionCountingDict[str, _History] = EvictionCountingDict(_MAX_TRANSACTIONS)
         self._by_producer: BoundedDict[int, _History] = BoundedDict(_MAX_TRANSACTIONS)
-        self._held: BoundedDict[_Place, _Held] = BoundedDict(_MAX_TRANSACTIONS)
+        self._held: BoundedDict[_TopicPartition, _HeldPartition] = BoundedDict(_MAX_TRANSACTIONS)
 
     @property
     def evicted(self) -> int:
@@ -141,15 +141,15 @@ class TransactionsOverview:
             else:
                 self._response(history, line, row, at)
         elif isinstance(line, CloseLine):
-            for history in self._of_connection(line.connection_id):
+            for history in self._histories_of(line.connection_id):
                 history.connections.discard(line.connection_id)
                 if not history.connections:
                     history.gone_at = at
         elif isinstance(line, GapLine):
-            for history in self._of_connection(line.connection_id):
+            for history in self._histories_of(line.connection_id):
                 history.end(TransactionOutcome.UNKNOWN, row, at)
 
-    def _of_connection(self, connection_id: str) -> Iterator[_History]:
+    def _histories_of(self, connection_id: str) -> Iterator[_History]:
         """The histories that a connection is about; all without a connection."""
         return (
             history for history in self._histories.values() if not connection_id or connection_id in history.connections
@@ -167,7 +167,7 @@ class TransactionsOverview:
             return
         if ids[0] == history.producer_id and ids[1] < history.epoch:
             return  # of a fenced producer
-        self._use(history, line, at)
+        self._update_client(history, line, at)
         self._set_producer(history, ids[0], ids[1])
         if line.api == "EndTxn":
             history.asked = line.committed
@@ -188,7 +188,7 @@ class TransactionsOverview:
             recovers = line.connection_id in history.connections
             history.end(TransactionOutcome.ABORTED if recovers else TransactionOutcome.FENCED, row, at)
             history.connections.clear()
-            self._use(history, line, at)
+            self._update_client(history, line, at)
             history.timeout_ms, history.outcome, history.version = line.transaction_timeout_ms or 0, None, 0
             self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
         elif line.api == "EndTxn":
@@ -202,7 +202,7 @@ class TransactionsOverview:
             elif line.group_id is not None and len(history.groups) < _MAX_PARTITIONS:
                 history.groups[line.group_id] = None
 
-    def _use(self, history: _History, line: RequestLine | ResponseLine, at: int) -> None:
+    def _update_client(self, history: _History, line: RequestLine | ResponseLine, at: int) -> None:
         history.client_id, history.client = (line.client_id or "")[:MAX_NAME_LENGTH], line.client
         history.last_at, history.gone_at = at, None
         history.connections.add(line.connection_id)
@@ -239,7 +239,7 @@ class TransactionsOverview:
             topic_partition = held_entry.topic, held_entry.partition
             held_partition = self._held.get(topic_partition)
             if held_partition is None or held_partition.offset < held_entry.last_stable_offset:
-                held_partition = self._held[topic_partition] = _Held(held_entry.last_stable_offset, at, held_entry.high_watermark)
+                held_partition = self._held[topic_partition] = _HeldPartition(held_entry.last_stable_offset, at, held_entry.high_watermark)
             if held_partition.offset == held_entry.last_stable_offset:
                 held_partition.end = max(held_partition.end, held_entry.high_watermark)
                 if held_entry.producer_id is not None and held_partition.producer_id < 0:
@@ -268,13 +268,13 @@ class TransactionsOverview:
     def _held_by_producer(self) -> dict[int, list[HeldRow]]:
         rows_by_producer: dict[int, list[HeldRow]] = {}
         for (topic, partition), held_partition in self._held.items():
-            holder = held_partition.producer_id if held_partition.producer_id >= 0 else self._open_with((topic, partition))
+            holder = held_partition.producer_id if held_partition.producer_id >= 0 else self._oldest_producer_of((topic, partition))
             if holder is not None:
                 entry = HeldRow(topic, partition, held_partition.offset, held_partition.since, held_partition.end - held_partition.offset)
                 rows_by_producer.setdefault(holder, []).append(entry)
         return rows_by_producer
 
-    def _open_with(self, topic_partition: _Place) -> int | None:
+    def _oldest_producer_of(self, topic_partition: _TopicPartition) -> int | None:
         """The producer whose transaction with a partition is open for the longest time."""
         open_ones = [
             history.open

@@ -9,7 +9,7 @@ from msgspec import Struct
 _MS = 1_000_000
 
 #: A last stable offset that has not moved for so long (ns) holds a partition: the default of rules T001 and T006.
-STILL = 20_000 * _MS
+LONG_HOLD_NS = 20_000 * _MS
 
 
 class TransactionStatus(StrEnum):
@@ -97,7 +97,7 @@ class TransactionRow(Struct, frozen=True):
 
     def is_hanging(self, now: int) -> bool:
         """Whether it holds a partition although no transaction of it is open."""
-        return self.begun_at is None and any(now - partition.since >= STILL for partition in self.held)
+        return self.begun_at is None and any(now - partition.since >= LONG_HOLD_NS for partition in self.held)
 
     def problem(self, now: int) -> str:
         """What is wrong with it, empty if nothing is."""
@@ -107,7 +107,7 @@ class TransactionRow(Struct, frozen=True):
         if self.begun_at is None:
             return ""
         text = ""
-        if self.held and now - min(partition.since for partition in self.held) >= STILL:
+        if self.held and now - min(partition.since for partition in self.held) >= LONG_HOLD_NS:
             text = f"holds {self._places()} for {_seconds(now - min(partition.since for partition in self.held))}"
         if self.gone_at is not None:
             producer_text = f"its producer left {_seconds(now - self.gone_at)} ago"

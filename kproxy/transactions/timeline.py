@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from kproxy.groups.timeline import CellRow, Drawing, Grid, Mark, Window, round_times
-from kproxy.transactions.rows import STILL, TransactionOutcome, TransactionRow, TransactionSpan
+from kproxy.transactions.rows import LONG_HOLD_NS, TransactionOutcome, TransactionRow, TransactionSpan
 
 #: Most lanes: those of the first rows of the table.
 MAX_LANES: Final = 100
@@ -78,7 +78,7 @@ def _lane(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, windo
         return range(max(first, 0), min(last, columns - 1) + 1)
 
     for held_row in row.held:
-        if now - held_row.since >= STILL:
+        if now - held_row.since >= LONG_HOLD_NS:
             lane.fill(columns_of(held_row.since, now), _HELD, "warning", row.last_row)
     for span in spans:
         until = now if span.ended_at is None else span.ended_at

@@ -21,7 +21,7 @@ from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, RepeatedFinding, ResponseLine
 from kproxy.trace.time_display import TimeDisplay
 from kproxy.tui.hex_view import HexView
-from kproxy.tui.styled_text import in_full, painted, shortened
+from kproxy.tui.styled_text import full_finding, styled, truncate_lines
 from kproxy.tui.tree import FieldTree
 from kproxy.tui.value_window import ValueWindow
 
@@ -171,7 +171,7 @@ class DetailPane(Vertical):
         text = _text_of(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
         if self._note:
             text = Text.assemble(("note: ", "bold"), f"{safe(self._note)}\n", text)
-        self._findings.update(shortened(text))
+        self._findings.update(truncate_lines(text))
 
     def _point_at_worst(self, detail: FrameDetail) -> None:
         """Move the cursors to the most severe finding."""
@@ -195,7 +195,7 @@ class DetailPane(Vertical):
             pane.set_class(pane.id == self.active, "active")
         detail = self.pane.side
         spans = [(*finding.span, finding.severity) for finding in detail.findings if finding.span] if detail else []
-        self._bytes.show(*_bytes(detail), spans)
+        self._bytes.show(*_bytes_to_show(detail), spans)
 
     def set_fullscreen(self, *, fullscreen: bool) -> None:
         """Show findings in full, with their bytes, only when there is room."""
@@ -256,7 +256,7 @@ def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     )
 
 
-def _bytes(detail: FrameDetail | None) -> tuple[bytes, int]:
+def _bytes_to_show(detail: FrameDetail | None) -> tuple[bytes, int]:
     """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
     if detail is None or detail.frame is not None:
         return (detail and detail.frame) or b"", 0
@@ -275,11 +275,11 @@ def _text_of(
     if exchange is None:
         return Text()
     text = Text()
-    findings = [_with_bytes(finding, detail) for detail in (response, request) if detail for finding in detail.findings]
+    findings = [_with_excerpt(finding, detail) for detail in (response, request) if detail for finding in detail.findings]
     for finding in sorted(findings, key=lambda finding: -RANK.get(finding.severity, 0)):
-        text.append_text(in_full(finding, width) if width else _short(finding))
+        text.append_text(full_finding(finding, width) if width else _short_text(finding))
     for repeat in exchange.repeats:
-        text.append_text(_repeated(repeat, exchange.line.connection_id))
+        text.append_text(_repeat_text(repeat, exchange.line.connection_id))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
         for name, text_of_field in (
@@ -295,19 +295,19 @@ def _text_of(
             if name not in _IN_HEAD and fact:
                 text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
     if exchange.late is not None:
-        text.append_text(_late(exchange.late, clock))
-    text.append_text(_head(exchange, clock))
+        text.append_text(_late_text(exchange.late, clock))
+    text.append_text(_head_text(exchange, clock))
     return text
 
 
-def _late(late_response: LateResponse, clock: TimeDisplay) -> Text:
+def _late_text(late_response: LateResponse, clock: TimeDisplay) -> Text:
     """Return why a response is late, as reported at some time."""
     text = Text().append(f"late: {safe(late_response.wait)}", "yellow").append(f"  {safe(late_response.why)}\n")
     more = f", {late_response.others:,} more wait{'s' * (late_response.others == 1)} behind it" if late_response.others else ""
     return text.append(f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{more}\n", "dim")
 
 
-def _head(exchange: Exchange, clock: TimeDisplay) -> Text:
+def _head_text(exchange: Exchange, clock: TimeDisplay) -> Text:
     """Return the head line: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()
@@ -326,9 +326,9 @@ def _head(exchange: Exchange, clock: TimeDisplay) -> Text:
     return text
 
 
-def _short(finding: FindingEntry) -> Text:
+def _short_text(finding: FindingEntry) -> Text:
     """Return a finding without bytes: message, edit and hint."""
-    text = painted([(f"{finding.code} {finding.name}", finding.severity), (f"  {finding.message}", "")]).append("\n")
+    text = styled([(f"{finding.code} {finding.name}", finding.severity), (f"  {finding.message}", "")]).append("\n")
     if finding.edit is not None:
         text.append("  edit: ", "dim").append(safe(sentence(finding.edit)), "bold").append(
             f"{confidence_text(finding.confidence)}\n", "dim"
@@ -338,7 +338,7 @@ def _short(finding: FindingEntry) -> Text:
     return text
 
 
-def _repeated(repeat: RepeatedFinding, connection_id: str) -> Text:
+def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
     """Return what a frame repeats, and where it was reported."""
     location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
@@ -346,10 +346,10 @@ def _repeated(repeat: RepeatedFinding, connection_id: str) -> Text:
             f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {location}"
         )
     title = f"{repeat.code} again"
-    return painted([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append("\n")
+    return styled([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append("\n")
 
 
-def _with_bytes(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
+def _with_excerpt(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
     """Return a finding with an excerpt of the bytes around its span, if it has none."""
     if finding.excerpt is not None or finding.span is None or detail.frame is None:
         return finding

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from kproxy.browse.rows.columns import Cell, api, what, wrong
+from kproxy.browse.rows.columns import Cell, api, subject, problems
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
@@ -99,13 +99,13 @@ class ExchangeRows:
             [("#" + safe(line.connection_id.rpartition("-")[2]), "dim")],
             [(safe(frame.client_id or ""), "")] if frame else [],
             api(exchange),
-            what(exchange),
+            subject(exchange),
             _size(exchange.request),
             _size(exchange.response),
             self._latency(exchange),
             [
                 *([(f"; {safe(note.text)}  ", "info")] if note is not None and note.text else ()),
-                *wrong(exchange, level),
+                *problems(exchange, level),
             ],
         ]
 

@@ -24,7 +24,7 @@ from kproxy.tui.detail import DetailPane
 from kproxy.tui.dialogs import Menu, Prompt
 from kproxy.tui.exchange_columns import COLUMNS, ExchangeRows, Times
 from kproxy.tui.filter_input import FilterBar
-from kproxy.tui.filter_status import empty_message
+from kproxy.tui.filter_status import empty_table_message
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
 
@@ -52,7 +52,7 @@ _ORDER_OF_COLUMN = {number: _TITLES[column.title] for number, column in enumerat
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _SavedState:
     """The state before a jump; `view` is the view that caused it, None if it was this one."""
 
     filter: Filter | None
@@ -107,9 +107,9 @@ class ExchangeView(View):
         self._causes = CausesPanel(session)
         self._rows = ExchangeRows(session)
         self._columns = self._rows.columns
-        self.table = Table(self._rows, empty_message=lambda: empty_message(session, "rows"), id="exchanges")
+        self.table = Table(self._rows, empty_message=lambda: empty_table_message(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
-        self._before: list[_Before] = []
+        self._before: list[_SavedState] = []
         self.detail = DetailPane(session.clock)
         self._filter = FilterBar()
         self._displayed: tuple[int, int, LateResponse | None] | None = None
@@ -240,7 +240,7 @@ class ExchangeView(View):
 
     def _remember(self, view: View | None) -> None:
         visible = self._session.visible
-        self._before.append(_Before(visible.filter, visible.only_findings, self.row, view))
+        self._before.append(_SavedState(visible.filter, visible.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
         """Show only rows with findings, or all rows again."""

@@ -13,14 +13,14 @@ from pathlib import Path
 from textual.app import App, SuspendNotSupported
 
 from kproxy.browse.export import copies
-from kproxy.browse.export.capture import NO_BYTES, SUFFIXES, NoBytes, save_capture
+from kproxy.browse.export.capture import NO_BYTES, SUFFIXES, NoBytesError, save_capture
 from kproxy.browse.export.trace import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe, size
 from kproxy.tui.dialogs import Menu, Prompt
 
-_WAYS = (
+_FORMATS = (
     ("x", "hex", "the bytes of this frame"),
     ("j", "JSON", "request and response, decoded"),
     ("c", "command", "a kproxy explain command"),
@@ -30,7 +30,7 @@ _WAYS = (
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
     """Ask for a format, and copy the exchange to the terminal's clipboard."""
-    choice = await app.push_screen_wait(Menu("copy as", _WAYS))
+    choice = await app.push_screen_wait(Menu("copy as", _FORMATS))
     if choice is None:
         return
     text: str | None
@@ -65,7 +65,7 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
         for count in save_capture(session, path) if is_capture else save(session, path):
             written = count
             await asyncio.sleep(0)
-    except NoBytes:
+    except NoBytesError:
         app.notify(NO_BYTES, severity="warning", markup=False)
         return
     except OSError as error:

@@ -47,7 +47,7 @@ class FilterBar(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the input, and a line for completions and errors."""
-        yield Input(placeholder="orders, or api=Fetch and latency>50ms", suggester=_Next(use_cache=False))
+        yield Input(placeholder="orders, or api=Fetch and latency>50ms", suggester=_CompletionSuggester(use_cache=False))
         yield Static()
 
     @property
@@ -110,7 +110,7 @@ class FilterBar(Vertical):
         line = self._input
         completions = complete(line.value, line.cursor_position)
         if completions:
-            line.value, line.cursor_position = _with(line.value, line.cursor_position, completions[0])
+            line.value, line.cursor_position = _insert_completion(line.value, line.cursor_position, completions[0])
 
     def action_leave(self) -> None:
         """Close the input without a change."""
@@ -118,16 +118,16 @@ class FilterBar(Vertical):
         self.post_message(self.Cancelled())
 
 
-class _Next(Suggester):
+class _CompletionSuggester(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
         """Return the line with its current word completed."""
         completions = complete(value, len(value))
         if not completions or value[-1:] in ("", " ", "(", "'", '"'):
             return None
-        return _with(value, len(value), completions[0])[0]
+        return _insert_completion(value, len(value), completions[0])[0]
 
 
-def _with(text: str, cursor: int, completion: str) -> tuple[str, int]:
+def _insert_completion(text: str, cursor: int, completion: str) -> tuple[str, int]:
     """Return the text with the word at the cursor replaced by `completion`, and the new cursor position."""
     prefix = text[:cursor]
     for size in range(len(completion), 0, -1):

@@ -35,7 +35,7 @@ class FilterLine(Static):
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append("filter ", "dim").append(safe(filter_text(visible)), "bold")
         text.append(f"  {len(visible):,} shown of {len(session.index.at):,}", "cyan")
-        if (percent := self._searched(session)) is not None:
+        if (percent := self._searched_percent(session)) is not None:
             text.append(f" ({percent}% searched)", "yellow")
         text.append("  c", "bold yellow").append(" clear  ").append("/", "bold yellow").append(" edit")
         if effect:
@@ -44,7 +44,7 @@ class FilterLine(Static):
             self._drawn = text
             self.update(text, layout=False)
 
-    def _searched(self, session: BrowseSession) -> int | None:
+    def _searched_percent(self, session: BrowseSession) -> int | None:
         """Percentage of rows searched with this filter, never decreasing; None when all are."""
         visible = session.visible
         if self._choice != visible.choices:
@@ -63,7 +63,7 @@ def filter_text(visible: VisibleRows) -> str:
     return "  ".join([*parts, *(["(only rows with findings)"] if visible.only_findings else [])])
 
 
-def empty_message(session: BrowseSession, items: str) -> str:
+def empty_table_message(session: BrowseSession, items: str) -> str:
     """Return the message for an empty table: the reason, and what to do."""
     visible, source = session.visible, session.source
     if not visible.is_narrowed or not session.index.at:

@@ -20,7 +20,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import duration, safe
 from kproxy.tui.dialogs import Menu
-from kproxy.tui.filter_status import empty_message
+from kproxy.tui.filter_status import empty_table_message
 from kproxy.tui.table import Cell, Table, TableColumn
 from kproxy.tui.view import View
 
@@ -94,7 +94,7 @@ class OverviewView(View, Generic[T]):
         super().__init__(id=name)
         self.session = session
         self._listed: ListedRows[T] = ListedRows(self.columns, self.key, self.cells)
-        self.table = Table(self._listed, empty_message=lambda: empty_message(session, _in_a_sentence(self.title)))
+        self.table = Table(self._listed, empty_message=lambda: empty_table_message(session, _lowercase_title(self.title)))
         self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False
@@ -106,7 +106,7 @@ class OverviewView(View, Generic[T]):
         """Return the current items."""
 
     @abstractmethod
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """Return the number of items that are not listed because there are too many, and what they are."""
 
     @abstractmethod
@@ -151,7 +151,7 @@ class OverviewView(View, Generic[T]):
         if column is None:
             items = sorted(self.items(), key=self._order[2], reverse=not self._reverse)
         else:
-            values = [(_value(self.cells(item)[column]), item) for item in self.items()]
+            values = [(_sort_value(self.cells(item)[column]), item) for item in self.items()]
             items = [item for _, item in sorted(values, key=lambda element: element[0], reverse=not self._reverse)]
         self._listed.set_items(items)
         self.table.update()
@@ -169,7 +169,7 @@ class OverviewView(View, Generic[T]):
 
     def show_text(self, text: Text) -> None:
         """Show a text below the table, and the number of unlisted items."""
-        number, items = self.unlisted()
+        number, items = self.omitted_items()
         if number:
             text.append(f"\n{number:,} {items} not listed", "yellow")
         self._text_pane.update(text)
@@ -203,7 +203,7 @@ class OverviewView(View, Generic[T]):
         if event.column == self._column:
             self._reverse = not self._reverse
         else:
-            values = [_value(self.cells(item)[event.column]) for item in self.items()]
+            values = [_sort_value(self.cells(item)[event.column]) for item in self.items()]
             self._column, self._reverse = event.column, bool(values) and all(value[0] < 0 for value in values)
         self._show_order()
 
@@ -221,7 +221,7 @@ class OverviewView(View, Generic[T]):
         self.post_message(self.Narrow(text))
 
 
-def _in_a_sentence(title: str) -> str:
+def _lowercase_title(title: str) -> str:
     return title if title[1].isupper() else title.lower()
 
 
@@ -231,7 +231,7 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _value(cell: Cell) -> tuple[float, str]:
+def _sort_value(cell: Cell) -> tuple[float, str]:
     """What a cell is sorted by: the number at its beginning in its unit, else its text; -1 means that it is none."""
     text = "".join(piece for piece, _ in cell).strip()
     match = _NUMBER.match(text)
@@ -240,13 +240,13 @@ def _value(cell: Cell) -> tuple[float, str]:
     return max(0.0, float(match[1].replace(",", "")) * _UNITS.get(match[2] or "", 1)), ""
 
 
-def found(counts: Severities) -> Cell:
+def severity_cell(counts: Severities) -> Cell:
     """Return the number of findings by severity: ``2E 1W``."""
     letters = ((counts.error, "E", "error"), (counts.warning, "W", "warning"), (counts.info, "i", "info"))
     return [(f"{count}{letter} ", style) for count, letter, style in letters if count]
 
 
-def took(us: int | None, *, slow: int = 1_000_000) -> Cell:
+def latency_cell(us: int | None, *, slow: int = 1_000_000) -> Cell:
     """Return a latency, highlighted from `slow` us on."""
     return [(duration(us), "warning" if us is not None and us >= slow else "")]
 

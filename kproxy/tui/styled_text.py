@@ -25,7 +25,7 @@ DARK = TerminalTheme(
 _LONGEST_LINE = 4_000
 
 
-def painted(pieces: Iterable[Piece]) -> Text:
+def styled(pieces: Iterable[Piece]) -> Text:
     """Return one row; control characters are escaped, and unknown styles are ignored."""
     text = Text(no_wrap=True)
     for piece, style in pieces:
@@ -33,16 +33,16 @@ def painted(pieces: Iterable[Piece]) -> Text:
     return text
 
 
-def in_full(finding: FindingEntry, width: int) -> Text:
+def full_finding(finding: FindingEntry, width: int) -> Text:
     """Return a finding in full; hex rows omit their ASCII column if it does not fit."""
     text = Text()
     for row in full_rows(finding):
         is_too_long = row[-1][0].startswith(" | ") and sum(len(piece) for piece, _ in row) > width
-        text.append_text(painted(row[:-1] if is_too_long else row)).append("\n")
+        text.append_text(styled(row[:-1] if is_too_long else row)).append("\n")
     return text
 
 
-def shortened(text: Text) -> Text:
+def truncate_lines(text: Text) -> Text:
     """Return a text with its overlong lines cut; those end with an ellipsis."""
     if len(text) <= _LONGEST_LINE:
         return text

@@ -169,7 +169,7 @@ class Table(ScrollView, can_focus=True):
         self._measure(count + 1)
         if self.follow and count:
             self._go(count - 1, silent=True)
-        elif count and (aimed := self._aimed(count)) is not None:
+        elif count and (aimed := self._aimed_position(count)) is not None:
             self._aim = None
             self._go(aimed)
         elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
@@ -191,14 +191,14 @@ class Table(ScrollView, can_focus=True):
 
     def measure_columns(self) -> None:
         """Fit the columns again after they have changed."""
-        self._widths = _fitted(self.rows.columns, self.scrollable_content_region.width)
+        self._widths = _fit_widths(self.rows.columns, self.scrollable_content_region.width)
         self.refresh()
 
     def aim(self, key: Hashable | None) -> None:
         """Move the cursor to a row as soon as it exists, unless the user moves it first; None cancels."""
         self._aim = key
 
-    def _aimed(self, count: int) -> int | None:
+    def _aimed_position(self, count: int) -> int | None:
         position = None if self._aim is None else self.rows.position(self._aim)
         return position if position is not None and position < count and self.rows.key(position) == self._aim else None
 
@@ -295,7 +295,7 @@ class Table(ScrollView, can_focus=True):
         self.follow = False
 
     def on_resize(self) -> None:
-        self._widths = _fitted(self.rows.columns, self.scrollable_content_region.width)
+        self._widths = _fit_widths(self.rows.columns, self.scrollable_content_region.width)
         self.update()
         self.refresh()
 
@@ -309,7 +309,7 @@ class Table(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         base = self._base
         if not self._widths:
-            self._widths = _fitted(self.rows.columns, width)
+            self._widths = _fit_widths(self.rows.columns, width)
         if y == 0:
             style = base + self.get_component_rich_style("table--head", partial=True)
             titles = [[(self._title(number), "")] for number in range(len(self.rows.columns))]
@@ -353,7 +353,7 @@ class Table(ScrollView, can_focus=True):
         return self.get_component_rich_style(f"table--{name}", partial=True) if name in STYLES else Style.null()
 
 
-def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
+def _fit_widths(columns: Sequence[TableColumn], width: int) -> list[int]:
     """Return the width of each column within `width`, separated by blanks; 0 for dropped columns."""
     remaining = dict(enumerate(columns))  # two may be equal
     while sum(column.width + 1 for column in remaining.values()) > width and any(

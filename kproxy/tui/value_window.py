@@ -56,7 +56,7 @@ class Pager(ScrollView, can_focus=True):
     def _break(self) -> None:
         width = self.scrollable_content_region.width
         if width > 0:
-            self._lines = [line for row in self._rows for line in _broken(row, width)]
+            self._lines = [line for row in self._rows for line in _wrap_row(row, width)]
             self.virtual_size = Size(width, len(self._lines))
             self.refresh()
 
@@ -68,7 +68,7 @@ class Pager(ScrollView, can_focus=True):
         return Strip(Segment(text, base + STYLES[style]) for text, style in line).adjust_cell_length(width, base)
 
 
-def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
+def _wrap_row(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
     """Return a row as lines of at most `width` cells."""
     line: list[Piece] = []
     available = width

@@ -9,7 +9,7 @@ from kproxy.trace.lines import FindingEntry
 
 
 @dataclass(frozen=True, slots=True)
-class FindingPlace:
+class FindingLocation:
     """The place of a finding. `offset` is the offset of its frame in its direction of the connection."""
 
     file: str
@@ -25,7 +25,7 @@ class FindingPlace:
 
 
 @dataclass(slots=True)
-class OnConnection:
+class ConnectionFindings:
     """The findings of a cause on one connection."""
 
     client: str | None
@@ -53,14 +53,14 @@ class Cause:
 
     key: bytes
     finding: FindingEntry
-    place: FindingPlace
+    place: FindingLocation
     first_row: int
     first_ts: str
     last_ts: str
     count: int = 0
     listed: int = 0
     served: int = 0
-    connections: dict[str, OnConnection] = field(default_factory=dict)
+    connections: dict[str, ConnectionFindings] = field(default_factory=dict)
     elsewhere: int = 0
     groups: set[str] = field(default_factory=set)
     requests: set[tuple[str, int | None]] = field(default_factory=set)

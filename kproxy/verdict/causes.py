@@ -19,11 +19,11 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.pairing import RequestPairing
-from kproxy.verdict.cause import Cause, FindingPlace, OnConnection
+from kproxy.verdict.cause import Cause, FindingLocation, ConnectionFindings
 from kproxy.verdict.first_findings import FirstFindings
 from kproxy.verdict.folding import explain
-from kproxy.verdict.lasting_causes import Lasting
-from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
+from kproxy.verdict.lasting_causes import LastingCauses
+from kproxy.verdict.ranking import finding_entry, cause_key, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
@@ -63,7 +63,7 @@ class Causes:
         self._unassigned: Counter[str] = Counter()  # by code
         self._ends: BoundedDict[str, tuple[str, str]] = BoundedDict(_MAX_OPEN)
         self._first: FirstFindings[Cause] = FirstFindings()
-        self._lasting = Lasting()
+        self._lasting = LastingCauses()
         self._requests: RequestPairing[list[Cause]] = RequestPairing()  # those with findings
         self._awaited = 0
 
@@ -87,7 +87,7 @@ class Causes:
                 self.follow(line)
             return
         if isinstance(line, FindingLine):
-            self._lasting.begin(self._add_finding(as_entry(line), line, row), line)
+            self._lasting.begin(self._add_finding(finding_entry(line), line, row), line)
         self.follow(line)
         if isinstance(line, CloseLine):
             self._add_unmarked(line)
@@ -120,7 +120,7 @@ class Causes:
         location = self._place(line)
         # One fault stops requests of several APIs: what is reported without a frame is one cause for all of them.
         api, version = (None, None) if isinstance(line, FindingLine) else (location.api, location.api_version)
-        key = cause_of(finding, api, version, location.direction)
+        key = cause_key(finding, api, version, location.direction)
         cause = self.find(finding.code, key)
         if cause is None:
             if self._kept >= MAX_CAUSES:
@@ -141,14 +141,14 @@ class Causes:
         self._first.add(finding.code, line, cause)
         return cause
 
-    def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
+    def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingLocation:
         if isinstance(line, FindingLine):
             client, server = self._ends.get(line.connection_id, (None, None))
-            return FindingPlace(
+            return FindingLocation(
                 self._file, line.connection_id, line.ts, client, server, line.direction, line.api, line.api_version,
                 correlation_id=line.correlation_id, offset=line.offset,
             )  # fmt: skip
-        return FindingPlace(
+        return FindingLocation(
             self._file, line.connection_id, line.ts, line.client, line.server,
             "request" if isinstance(line, RequestLine) else "response",
             line.api, line.api_version, line.correlation_id, line.offset,
@@ -168,7 +168,7 @@ class Causes:
                 cause.elsewhere += count
                 return
             self._places += 1
-            connection_findings = cause.connections[line.connection_id] = OnConnection(*endpoints)
+            connection_findings = cause.connections[line.connection_id] = ConnectionFindings(*endpoints)
         connection_findings.count += count
 
     def _add_unmarked(self, line: CloseLine) -> None:

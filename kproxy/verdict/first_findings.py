@@ -12,7 +12,7 @@ from kproxy.trace.lines import CloseLine, FindingLine, RepeatedFinding, RequestL
 _MAX_ENTRIES = 100_000
 
 #: A frame with a finding: connection, direction, offset; only the connection for a finding that is a line of its own.
-_Place: TypeAlias = tuple[str, str | None, int | None]
+_Location: TypeAlias = tuple[str, str | None, int | None]
 
 CauseT = TypeVar("CauseT")
 
@@ -21,12 +21,12 @@ class FirstFindings(Generic[CauseT]):
     """Remembers the cause of each finding that a line has, so that the repeats that refer to it can be counted."""
 
     def __init__(self) -> None:
-        self._causes: BoundedDict[tuple[str, _Place], CauseT] = BoundedDict(_MAX_ENTRIES)
+        self._causes: BoundedDict[tuple[str, _Location], CauseT] = BoundedDict(_MAX_ENTRIES)
         self._marked: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_ENTRIES)  # by code and connection
 
     def add(self, code: str, line: RequestLine | ResponseLine | FindingLine, cause: CauseT) -> None:
         """Remember the cause of a finding in a line."""
-        location: _Place = (line.connection_id, None, None)
+        location: _Location = (line.connection_id, None, None)
         if not isinstance(line, FindingLine):
             location = line.connection_id, _direction(line), line.offset
         self._causes.setdefault((code, location), cause)
@@ -35,7 +35,7 @@ class FirstFindings(Generic[CauseT]):
         """The causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
         for repeat in line.repeats:
             connection_id = repeat.connection_id or line.connection_id
-            location: _Place = (connection_id, None, None)
+            location: _Location = (connection_id, None, None)
             if repeat.offset is not None:
                 location = connection_id, repeat.direction or _direction(line), repeat.offset
             cause = self._causes.get((repeat.code, location))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors.connections.events import RESTARTED
+from dissectors.connections.events import INSPECTOR_WAS_RESTARTED
 from dissectors.findings import Severity
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, ResponseLine, StallLine
 from kproxy.verdict.cause import Cause
@@ -12,12 +12,12 @@ from kproxy.verdict.cause import Cause
 #: Limit of what is kept, so that a trace cannot fill the memory.
 MAX_LASTING = 10_000
 #: Findings that are over when the request that they are about gets a response.
-_OF_WAITING: Final = frozenset({"C004", "C020"})
+_WAITING_CODES: Final = frozenset({"C004", "C020"})
 #: How connections end that were open when the proxy or the capture ended. Nothing that lasted ends with them.
 _STILL_OPEN: Final = frozenset({"shutdown", "proxy ended", "end of capture"})
 
 
-class Lasting:
+class LastingCauses:
     """Counts in `Cause.lasting` what each cause stops now, or did when the observation ended."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Lasting:
             return
         if line.group_id is not None and self._count < MAX_LASTING:
             self._begin(cause, self._groups.setdefault((line.group_id, line.connection_id, line.offset), []))
-        elif line.code in _OF_WAITING and line.offset is not None:
+        elif line.code in _WAITING_CODES and line.offset is not None:
             self.begin_request(cause, line.connection_id, line.offset)
 
     def begin_request(self, cause: Cause, connection_id: str, offset: int) -> None:
@@ -61,7 +61,7 @@ class Lasting:
             if line.until is not None and line.ts != self._cut_off_at:
                 self._end(self._groups.pop((line.group_id, line.connection_id, line.request_offset), ()))
         elif isinstance(line, GapLine):
-            if not line.connection_id and line.reason.startswith(RESTARTED):  # who followed the groups has failed
+            if not line.connection_id and line.reason.startswith(INSPECTOR_WAS_RESTARTED):  # who followed the groups has failed
                 self._end_groups()
         elif isinstance(line, OpenLine | CloseLine):
             causes = [cause for causes in self._requests.pop(line.connection_id, {}).values() for cause in causes]

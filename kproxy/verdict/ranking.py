@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from dissectors.findings import Severity, in_any_element, place_of_cause
+from dissectors.findings import Severity, without_indexes, location_of_cause
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import EditEntry, FindingEntry, FindingLine, ResponseLine
@@ -20,7 +20,7 @@ def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
     return sorted(findings, key=lambda finding: (-RANK.get(finding.severity, 0), -(finding.confidence or 0.0)))
 
 
-def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
+def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
     """A key that is equal for findings with the same cause.
 
     It consists of code, severity, API, version, direction, and field or edit. Groups that make no progress (family G)
@@ -28,12 +28,12 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
     numbers and names differ for the same bug. A trace has a finding for each server (not for habits of clients), client
     and subject (such as a topic) that has the cause (`dissectors.rules.check`); here they are one.
     """
-    location: object = place_of_cause(finding.path, finding.edit)
+    location: object = location_of_cause(finding.path, finding.edit)
     if isinstance(location, EditEntry):
         location = location.kind, location.field, location.detail, location.then
     severity = None if finding.code[:1] == "G" else finding.severity
     key = encode_json((finding.code, severity, api, api_version, direction, location))
-    return in_any_element(key.decode()).encode()
+    return without_indexes(key.decode()).encode()
 
 
 def urgency(cause: Cause) -> Urgency:
@@ -54,7 +54,7 @@ def was_served(line: ResponseLine) -> bool:
     return not line.errors or any(finding.edit is not None for finding in line.findings)
 
 
-def as_entry(line: FindingLine) -> FindingEntry:
+def finding_entry(line: FindingLine) -> FindingEntry:
     """A finding line as a finding entry."""
     return FindingEntry(
         line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,

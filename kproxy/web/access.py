@@ -34,7 +34,7 @@ class AccessControl:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
             return False
-        return name in self._names or _is_number(name)
+        return name in self._names or _is_ip_address(name)
 
     def is_key(self, token: str | None) -> bool:
         """Whether this is the token; compares in constant time."""
@@ -50,7 +50,7 @@ def is_same_origin(origin: str | None, host: str) -> bool:
     return origin == f"http://{host}"
 
 
-def _is_number(name: str) -> bool:
+def _is_ip_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -23,7 +23,7 @@ MAX_ROWS: Final = 500
 #: Seconds that looking for records may take before the client has to ask again.
 _RECORDS_S: Final = 0.2
 #: API keys of frames with records: Produce, Fetch, ShareFetch.
-_WITH_RECORDS: Final = frozenset({0, 1, 78})
+_RECORD_API_KEYS: Final = frozenset({0, 1, 78})
 
 
 def info(filter_text: str) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
     while position < len(visible) and count < min(max_records, MAX_ROWS) and time.perf_counter() < deadline:
         row = visible[position]
         position += 1
-        if index.api[row - index.first] not in _WITH_RECORDS or (exchange := session.exchange(row)) is None:
+        if index.api[row - index.first] not in _RECORD_API_KEYS or (exchange := session.exchange(row)) is None:
             continue
         if parts := records_json(exchange):
             exchanges.append([row_json(session, exchange, row), parts])

@@ -17,7 +17,7 @@ _TITLES: Final = ("time", "connection", "client", "API", "version", "what", "byt
 
 def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
     """Yield lines of CSV. A text that a spreadsheet would take for a formula begins with an apostrophe."""
-    yield _line(_TITLES)
+    yield _csv_line(_TITLES)
     for position in range(len(view.visible)):
         row = view.visible[position]
         if (exchange := session.exchange(row)) is None:
@@ -26,10 +26,10 @@ def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
             session, exchange, row
         )
         problem_text = " ".join(text for text, _ in problems)
-        yield _line((timestamp(us * 1000), connection, client, api or kind, version, subject, size, latency, problem_text))
+        yield _csv_line((timestamp(us * 1000), connection, client, api or kind, version, subject, size, latency, problem_text))
 
 
-def _line(values: tuple[Any, ...]) -> bytes:
+def _csv_line(values: tuple[Any, ...]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerow([f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell for cell in values])
     return text.getvalue().encode()

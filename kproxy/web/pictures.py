@@ -47,12 +47,12 @@ class Pictures:
             is_outdated = picture.version != version
             if is_outdated and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
                 picture.version = version
-                picture.value, picture.took = await _made(make())
+                picture.value, picture.took = await _run_in_slices(make())
                 picture.at = time.monotonic()
             return picture.value
 
 
-async def _made(steps: Generator[None, None, Any]) -> tuple[Any, float]:
+async def _run_in_slices(steps: Generator[None, None, Any]) -> tuple[Any, float]:
     seconds = 0.0
     while True:
         start = time.perf_counter()

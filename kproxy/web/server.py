@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import WSCloseCode, web
 
-from kproxy.browse.export.capture import NO_BYTES, NoBytes, pcapng
+from kproxy.browse.export.capture import NO_BYTES, NoBytesError, pcapng
 from kproxy.browse.pictures.over_time import over_time
 from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
 from kproxy.browse.pictures.topics_over_time import topics_over_time
@@ -56,7 +56,7 @@ _WAIT_S: Final = 0.3
 _CHUNK: Final = 1 << 16
 _MAX_WINDOWS: Final = 64
 #: Parts of the time in a picture, unless a window asks for others, and at most.
-_PARTS: Final = 96
+_DEFAULT_PARTS: Final = 96
 _MAX_PARTS: Final = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -284,7 +284,7 @@ class WebServer:
             rows = [visible[position] for position in range(len(visible))]
         try:
             return await _send_file(request, pcapng(self._session, rows), "kproxy-rows.pcapng")
-        except NoBytes:
+        except NoBytesError:
             raise web.HTTPNotFound(text=f"{NO_BYTES}\n") from None
 
 
@@ -314,7 +314,7 @@ def _rows_key(request: web.Request) -> tuple[str, str]:
 
 
 def _parts(request: web.Request) -> int:
-    return min(max(_number(request, "parts", _PARTS), 1), _MAX_PARTS)
+    return min(max(_number(request, "parts", _DEFAULT_PARTS), 1), _MAX_PARTS)
 
 
 def _number(request: web.Request, name: str, default: int = 0) -> int:

@@ -25,12 +25,12 @@ _OF_SEARCH = 200_000
 @contextmanager
 def short_searches() -> Iterator[None]:
     """Limit the search for a diagnosis, which reads a frame under many layouts, to little work."""
-    old_limits = search.WORK, search.WORK_LARGE, payloads.WORK
-    search.WORK = search.WORK_LARGE = payloads.WORK = _SEARCH
+    old_limits = search.MAX_WORK, search.MAX_WORK_LARGE, payloads.MAX_FIELDS_READ
+    search.MAX_WORK = search.MAX_WORK_LARGE = payloads.MAX_FIELDS_READ = _SEARCH
     try:
         yield
     finally:
-        search.WORK, search.WORK_LARGE, payloads.WORK = old_limits
+        search.MAX_WORK, search.MAX_WORK_LARGE, payloads.MAX_FIELDS_READ = old_limits
 
 
 def growth(growing: Growing) -> float:

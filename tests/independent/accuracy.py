@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 
 from dissectors.diagnosis.diagnose import right_layout
-from dissectors.edits import LOOSE, Edit, EditError, frame_layout, write
-from dissectors.embedded.payload_formats import as_stated
+from dissectors.edits import LOOSE_KINDS, Edit, EditError, frame_layout, write
+from dissectors.embedded.payload_formats import layouts_as_stated
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import read_request, read_response
 from dissectors.wire.errors import EncodeError
@@ -59,7 +59,7 @@ def reproduces_in_payload(edit: Edit, case: Case) -> bool:
     detail = dict(edit.detail)
     if detail["edit"].kind == "embedded_layout":
         return reproduces_in_payload(detail["edit"], case)
-    header, body, _ = as_stated(detail["payload"], case.payload)
+    header, body, _ = layouts_as_stated(detail["payload"], case.payload)
     return write(detail["edit"], frame_layout(header, body), case.payload_values)[4:] == case.broken_payload
 
 
@@ -68,13 +68,13 @@ def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
 
     One of two neighbouring int32 fields is missing: which one it is depends only on how likely the values are.
     """
-    if edit.kind in LOOSE:
+    if edit.kind in LOOSE_KINDS:
         return False
     if case.payload:
         while edit.kind == "embedded_layout":
             detail = dict(edit.detail)
             name, edit = detail["payload"], detail["edit"]
-        header, body, _ = as_stated(name, case.payload)
+        header, body, _ = layouts_as_stated(name, case.payload)
         layout = frame_layout(header, body)
     try:
         written = edit.apply(layout).fields[1].struct

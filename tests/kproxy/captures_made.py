@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.kproxy.captures.behaviour import BEHAVIOUR
 from tests.kproxy.captures.departed import DEPARTED
-from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.captures.recorder import record_story
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -13,4 +13,4 @@ STORIES = {name: layout_problems.story for name, layout_problems in DEPARTED.ite
 
 if __name__ == "__main__":
     for name, story in STORIES.items():
-        (CAPTURES / f"{name}.pcap.gz").write_bytes(gzip.compress(recorded(story), mtime=0))
+        (CAPTURES / f"{name}.pcap.gz").write_bytes(gzip.compress(record_story(story), mtime=0))

@@ -48,7 +48,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.connections.events import BEHIND, BytesDiffer, ConnectFailed, ConnectFailure, Direction, TlsFailed
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, BytesDiffer, ConnectFailed, ConnectFailure, Direction, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.edits import Edit, frame_layout, parse, write
 from dissectors.edits.notation import edit_for, kind_of
@@ -115,7 +115,7 @@ class Teller:
             way = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
             self.lines += self.inspector.lose(
                 number, way, int(match[3]), at=self._now(), frames=frames,
-                reason=BEHIND if match[5] else "lost in the capture",
+                reason=INSPECTOR_WAS_BEHIND if match[5] else "lost in the capture",
             )  # fmt: skip
         elif match := re.fullmatch(r"(\d*)\s*differ ([<>]) (\d+) size=(\d+) differing=(\d+)", line):
             number = self._connection(match[1])
@@ -178,7 +178,7 @@ class Teller:
             frame = self._response(talk, match)
         if match["skipped"]:
             size = len(frame) - 4
-            self.lines += self.inspector.skip(number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=BEHIND)
+            self.lines += self.inspector.skip(number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND)
         else:
             self.lines += self.inspector.data(number, way, frame, at=self._now())
 

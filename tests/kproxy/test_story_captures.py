@@ -15,7 +15,7 @@ from kproxy.verdict.ranking import best_first
 from tests.kproxy.capture_results import causes_of
 from tests.kproxy.captures.departed import DEPARTED
 from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, edit, seen
-from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.captures.recorder import record_story
 from tests.kproxy.captures_made import CAPTURES, STORIES
 
 EXPECTED = LAYOUTS | BEHAVIOURS
@@ -37,7 +37,7 @@ def readme() -> dict[str, str]:
 @pytest.mark.parametrize("name", STORIES)
 def test_a_capture_is_what_its_story_makes(name: str) -> None:
     # Decompressed: zlib and its successors do not compress alike.
-    assert gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) == recorded(STORIES[name])
+    assert gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) == record_story(STORIES[name])
 
 
 @pytest.mark.parametrize(("name", "expected"), EXPECTED.items(), ids=EXPECTED)

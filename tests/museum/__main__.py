@@ -6,7 +6,7 @@ import json
 
 from kproxy.trace.lines import Detail
 from tests.kproxy.capture_results import findings_of
-from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.captures.recorder import record_story
 from tests.museum.cases import CASES, ROOT, Case
 from tests.museum.page import page
 
@@ -28,6 +28,6 @@ def _update_message(case: Case) -> Case:
 
 for case in CASES.values():
     if case.story is not None:
-        case.capture.write_bytes(gzip.compress(recorded(case.story), mtime=0))
+        case.capture.write_bytes(gzip.compress(record_story(case.story), mtime=0))
     CASES[case.name] = _update_message(case)
 (ROOT / "docs" / "museum.md").write_text(page())

@@ -10,7 +10,7 @@ from kproxy.broker.quirks import parse
 from kproxy.trace.lines import Detail, FindingEntry
 from kproxy.verdict.as_json import finding_as_json
 from tests.kproxy.capture_results import findings_of
-from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.captures.recorder import record_story
 from tests.museum.cases import CAPTURES, CASES, ROOT, Case
 from tests.museum.page import page
 
@@ -37,7 +37,7 @@ def test_capture_is_generated_from_its_story(case: Case) -> None:
     if case.story is None:
         assert case.recorded
     else:  # decompressed: zlib and its successors do not compress alike
-        assert gzip.decompress(case.capture.read_bytes()) == recorded(case.story)
+        assert gzip.decompress(case.capture.read_bytes()) == record_story(case.story)
     assert case.capture.stat().st_size < 10_000
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.records import decode
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 
 class At:
@@ -29,7 +29,7 @@ class Questions:
 
     def __init__(self, port: int) -> None:
         self.answers: dict[str, Any] = {}
-        self._ask = Asking(At(port), "questions")  # type: ignore[arg-type]
+        self._ask = SocketClient(At(port), "questions")  # type: ignore[arg-type]
         self._ids: dict[str, str] = {}
         self._producers: list[int] = []  # transactional ones
 

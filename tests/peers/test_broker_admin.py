@@ -10,7 +10,7 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.questions import At
 
@@ -45,7 +45,7 @@ async def test_answers_like_kafka(release: str, tmp_path: Path) -> None:
 
 async def asked(port: int) -> dict[str, Any]:
     """The answers of a broker without topics, by what was asked."""
-    ask = Asking(At(port), "questions")  # type: ignore[arg-type]
+    ask = SocketClient(At(port), "questions")  # type: ignore[arg-type]
     versions = {key["api_key"]: key for key in (await ask("ApiVersions", 0))["api_keys"]}
     answers = await creations(ask, versions[19]["min_version"])
     answers |= await coordinators(ask)
@@ -55,7 +55,7 @@ async def asked(port: int) -> dict[str, Any]:
     return answers
 
 
-async def creations(ask: Asking, lowest: int) -> dict[str, Any]:
+async def creations(ask: SocketClient, lowest: int) -> dict[str, Any]:
     creations = {}
     for version in range(max(lowest, 1), 8):
         for partitions, factor in ((-1, -1), (-1, 1), (2, -1), (0, 1), (-2, 1), (1, 0), (1, -2)):
@@ -67,7 +67,7 @@ async def creations(ask: Asking, lowest: int) -> dict[str, Any]:
     return creations
 
 
-async def coordinators(ask: Asking) -> dict[str, Any]:
+async def coordinators(ask: SocketClient) -> dict[str, Any]:
     coordinators = {}
     for version in range(1, 7):
         for kind, key in ((0, "g"), (0, ""), (1, "x"), (1, ""), (2, "bad"), (7, "x")):
@@ -85,7 +85,7 @@ async def coordinators(ask: Asking) -> dict[str, Any]:
     return coordinators
 
 
-async def unknown_topics(ask: Asking) -> dict[str, Any]:
+async def unknown_topics(ask: SocketClient) -> dict[str, Any]:
     """What is said of a topic until it is there."""
     topics = {}
     for version in range(13):
@@ -99,7 +99,7 @@ async def unknown_topics(ask: Asking) -> dict[str, Any]:
     return topics
 
 
-async def configs(ask: Asking) -> dict[str, Any]:
+async def configs(ask: SocketClient) -> dict[str, Any]:
     topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
     await ask("CreateTopics", 7, {"topics": [topic], "timeout_ms": 10_000})
     configs: dict[str, Any] = {"configs of a topic": await described(ask, TOPIC, "t")}
@@ -119,7 +119,7 @@ async def configs(ask: Asking) -> dict[str, Any]:
     return configs
 
 
-async def set_(ask: Asking, kind: int, name: str, key: str, wanted: str) -> Any:
+async def set_(ask: SocketClient, kind: int, name: str, key: str, wanted: str) -> Any:
     """A config that was set, as the broker describes it; without the type if it is one of client metrics.
 
     The controller stores a config, and the broker applies it a little later: until then it describes what was set
@@ -134,7 +134,7 @@ async def set_(ask: Asking, kind: int, name: str, key: str, wanted: str) -> Any:
             await asyncio.sleep(0.05)
 
 
-async def described(ask: Asking, kind: int, name: str) -> dict[str, Any]:
+async def described(ask: SocketClient, kind: int, name: str) -> dict[str, Any]:
     """The configs of a resource, which is waited for."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
     async with asyncio.timeout(60):

@@ -56,7 +56,7 @@ def diff(a: object, b: object, *options: str) -> list[dict[str, Any]]:
 async def coordinated(lab: Lab) -> None:
     broker = RecordedBroker(TcpAddress(*lab.kafka.direct), 30)
     await broker.learn_versions()
-    await broker.become_ready()
+    await broker.wait_until_ready()
 
 
 def of_kafka_4(lab: Lab) -> Lab:

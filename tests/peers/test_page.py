@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.html.assemble import MODULES, joined
+from kproxy.html.assemble import MODULES, join_modules
 from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.pictures.test_over_time import draw_over_time
@@ -393,7 +393,7 @@ def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, w
 def test_the_page_counts_over_time_as_the_server_does(tab: Tab, tmp_path: Path) -> None:
     show(tab, tmp_path, _JAVA)
     session = session_of_capture(_JAVA)
-    modules = joined(MODULES[: MODULES.index("embedded_source.js") + 1])
+    modules = join_modules(MODULES[: MODULES.index("embedded_source.js") + 1])
     for api in ("", "Fetch"):
         wanted = json.loads(encode_json(draw_over_time(session, api)))
         del wanted["busy"]

@@ -10,7 +10,7 @@ import pytest
 
 from dissectors.wire.paths import parts, schema_path
 from kproxy.client.connection import BrokerConnection, connect
-from kproxy.comparison.bodies import Why
+from kproxy.comparison.bodies import DifferenceKind
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 from kproxy.replay.run import Replay
@@ -53,7 +53,7 @@ def test_a_capture_replays(client: str, lab: Lab) -> None:
     codes = {
         (api, schema_path(parts(difference.path)))
         for api, difference in differences
-        if difference.why is Why.ERROR_CODE
+        if difference.why is DifferenceKind.ERROR_CODE
     }
     assert codes <= {("Heartbeat", "error_code"), ("Metadata", "topics[].error_code")}  # a rebalance, a topic left over
     counts = [result.outcome for result in results]

@@ -50,12 +50,12 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
     A finding that reports the same as a stall is not listed: its code is added to the stall's `codes`.
     """
     ongoing = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
-    stalls = _distinct(ongoing + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
+    stalls = _drop_included(ongoing + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
     detected = [stall for stall in stalls if stall.kind is not StallKind.FINDING]
     findings: list[Stall] = []
     for finding in (stall for stall in stalls if stall.kind is StallKind.FINDING):
         for index, stall in enumerate(detected):
-            if _reports_same(finding, stall, now):
+            if _reports_same_problem(finding, stall, now):
                 if finding.codes[0] not in stall.codes:
                     detected[index] = replace(stall, codes=(*stall.codes, *finding.codes))
                 break
@@ -69,25 +69,25 @@ def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
     """The stalls of a group that last at `now` (ns)."""
     states = {lane.state for lane in group.lanes.values()}
     if MembershipState.JOINING in states:
-        yield from waits.join_waits(group, now)
+        yield from waits.join_wait_stalls(group, now)
     if MembershipState.JOINED in states or MembershipState.SYNCING in states:
-        yield from waits.sync_waits(group, now)
-    yield from waits.lagging_epochs(group, now)
-    yield from waits.no_coordinator(group, now)
+        yield from waits.sync_wait_stalls(group, now)
+    yield from waits.lagging_epoch_stalls(group, now)
+    yield from waits.no_coordinator_stalls(group, now)
     for lane in group.lanes.values():
-        if members.is_well(lane, now):
+        if members.is_healthy(lane, now):
             continue
-        yield from members.not_rejoining(group, lane, now)
-        yield from members.silence(group, lane, now)
-        yield from members.lost(group, lane, now)
-        yield from members.looping(group, lane, now)
-        yield from members.disturbing(lane, now)
-        yield from members.unanswered(group, lane, now)
+        yield from members.not_rejoining_stalls(group, lane, now)
+        yield from members.silence_stalls(group, lane, now)
+        yield from members.lost_stalls(group, lane, now)
+        yield from members.join_loop_stalls(group, lane, now)
+        yield from members.disturbance_stalls(lane, now)
+        yield from members.unanswered_stalls(group, lane, now)
         for streak in lane.refusals.values():
-            yield from members.refusal(group, lane, streak)
+            yield from members.refusal_stalls(group, lane, streak)
 
 
-def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
+def _drop_included(stalls: list[Stall], now: int) -> list[Stall]:
     """Drop the stalls of a member that are part of the stall of others that wait for it."""
     join_waits = [stall for stall in stalls if stall.kind is StallKind.JOIN_WAITS]
     return [
@@ -103,7 +103,7 @@ def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
     ]
 
 
-def _reports_same(finding: Stall, stall: Stall, now: int) -> bool:
+def _reports_same_problem(finding: Stall, stall: Stall, now: int) -> bool:
     """Whether a finding reports the same as a stall: same kind, time and member."""
     end = now if stall.until is None else stall.until
     return (

@@ -27,22 +27,22 @@ def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None
 def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
     """End the stalls of a member that has left the group or was removed."""
     if lane.state is MembershipState.MEMBER:
-        end_stalls(group, members.silence(group, lane, at), at)
-        end_stalls(group, members.not_rejoining(group, lane, at), at)
+        end_stalls(group, members.silence_stalls(group, lane, at), at)
+        end_stalls(group, members.not_rejoining_stalls(group, lane, at), at)
     elif lane.state is MembershipState.LOST:
-        end_stalls(group, members.lost(group, lane, at), at)
-    elif at - lane.since > waits.MAX_SYNC_WAIT and not _just_ended(group, at):
+        end_stalls(group, members.lost_stalls(group, lane, at), at)
+    elif at - lane.since > waits.MAX_SYNC_WAIT and not _has_just_ended(group, at):
         if lane.state is MembershipState.JOINING:
-            end_stalls(group, waits.join_waits(group, at), at)
+            end_stalls(group, waits.join_wait_stalls(group, at), at)
         elif lane.state in (MembershipState.JOINED, MembershipState.SYNCING):
-            end_stalls(group, waits.sync_waits(group, at), at)
-    if lane.unsynced:
-        end_stalls(group, members.looping(group, lane, at), at)
+            end_stalls(group, waits.sync_wait_stalls(group, at), at)
+    if lane.unsynced_joins:
+        end_stalls(group, members.join_loop_stalls(group, lane, at), at)
     lane.rejoin_signals = None
-    lane.unsynced = 0
+    lane.unsynced_joins = 0
 
 
-def _just_ended(group: GroupHistory, at: int) -> bool:
+def _has_just_ended(group: GroupHistory, at: int) -> bool:
     """Whether a group-wide stall ended within the last second. Finding them again is expensive in a large group."""
     return any(
         stall.kind in _GROUP_WIDE and stall.until is not None and at - stall.until < SECOND

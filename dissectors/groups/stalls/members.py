@@ -23,7 +23,7 @@ from dissectors.groups.model import (
     TopicPartition,
 )
 from dissectors.groups.stalls.wording import elapsed, severity_after
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 from dissectors.schemas.codes import Error
 
 #: Heartbeats are missing after this many usual intervals without one, and at least after this time (ns): twice the
@@ -47,8 +47,8 @@ MAX_LATENCY = 5 * SECOND
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
 MAX_CAUSED = 5  # rebalances that one process causes in a row,
-DISTURBS_FOR = 15 * SECOND  # the last of them at most so long ago (ns)
-_HOW = {
+MAX_DISTURBANCE_AGE = 15 * SECOND  # the last of them at most so long ago (ns)
+_CAUSE_PHRASES = {
     CauseKind.LEAVE: "left",
     CauseKind.JOIN: "joined as a new member",
     CauseKind.COORDINATOR: "let its session expire",
@@ -57,9 +57,9 @@ _HOW = {
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
 _MAX_NAMED = 3
 
-_SESSION_OF_CLIENT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
+_CLIENT_SESSION_HINT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
 #: The setting that limits the wait for a lost member, where it is not the client's.
-_LIMIT_OF_WAIT = {
+_WAIT_LIMIT_HINTS = {
     Protocol.CONSUMER: "the broker's group.consumer.session.timeout.ms limits the wait (a static member gets its "
     "partitions back when it restarts)",
     Protocol.SHARE: "the broker's group.share.session.timeout.ms limits the wait, and share.record.lock.duration.ms "
@@ -72,14 +72,14 @@ _LIMIT_OF_WAIT = {
 _FENCED_JOINS = (Error.FENCED_MEMBER_EPOCH.name, Error.UNKNOWN_MEMBER_ID.name)
 
 
-def is_well(lane: Lane, at: int) -> bool:
+def is_healthy(lane: Lane, at: int) -> bool:
     """Whether the functions below find no stall. This is cheaper than calling them, and almost all members are well."""
     return (
         not lane.in_flight
         and not lane.refusals
         and lane.rejoin_signals is None
-        and lane.unsynced < MAX_UNSYNCED
-        and lane.caused is None
+        and lane.unsynced_joins < MAX_UNSYNCED
+        and lane.disturbance is None
         and (
             at - lane.heartbeat_at <= MIN_SILENCE
             if lane.state is MembershipState.MEMBER
@@ -88,7 +88,7 @@ def is_well(lane: Lane, at: int) -> bool:
     )
 
 
-def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
+def not_rejoining_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that keeps getting REBALANCE_IN_PROGRESS but only sends heartbeats."""
     signals = lane.rejoin_signals
     if (
@@ -112,7 +112,7 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
+def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
     """The time (ns) that a member may send nothing, if it has exceeded it; else None."""
     interval = lane.interval
     if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval:
@@ -122,9 +122,9 @@ def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
     return limit if at - lane.heartbeat_at > limit else None
 
 
-def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
+def silence_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member whose heartbeats stopped."""
-    if silence_limit(group, lane, at) is None or any(
+    if exceeded_silence_limit(group, lane, at) is None or any(
         request.at >= lane.heartbeat_at for request in lane.in_flight.values()
     ):
         return  # a member that waits for a response is not silent: see `unanswered_stalls`
@@ -141,10 +141,10 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
+def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that disappeared without LeaveGroup."""
     since = lane.since
-    if lane.state is not MembershipState.LOST or lane.given_up or at - since < MIN_LOSS:
+    if lane.state is not MembershipState.LOST or lane.is_abandoned or at - since < MIN_LOSS:
         return
     if not lane.end_reason:  # it sends requests again
         return
@@ -163,8 +163,8 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
-        f"{elapsed(at - since)}: {_left_behind(group, unread)}",
-        "check whether it was killed or crashed; " + _LIMIT_OF_WAIT.get(group.protocol, _SESSION_OF_CLIENT),
+        f"{elapsed(at - since)}: {_partitions_text(group, unread)}",
+        "check whether it was killed or crashed; " + _WAIT_LIMIT_HINTS.get(group.protocol, _CLIENT_SESSION_HINT),
         blamed=(lane.key,),
     )
 
@@ -182,7 +182,7 @@ def unread_partitions(group: GroupHistory, lost_lane: Lane) -> list[TopicPartiti
     return sorted(lost_lane.assigned - read_partitions)
 
 
-def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
+def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
     """What becomes of the partitions of a lost member, as the end of a sentence."""
     if unread is None:
         clause = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
@@ -191,10 +191,10 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
         return f"until its session expires, nobody reads the partitions{clause}"
     if unread:
         if group.protocol is Protocol.STREAMS:
-            tasks = ", ".join(f"{printable(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
+            tasks = ", ".join(f"{printable_text(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
             more = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
             return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
-        partitions = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
+        partitions = [f"{printable_text(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
         more = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
         return f"until its session expires, nobody reads {', '.join(partitions)}{more}, which no other member is assigned"
     if group.protocol is Protocol.SHARE:
@@ -206,32 +206,32 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
     return f"other members are assigned all of its {unit}"
 
 
-def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
+def join_loop_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that joins repeatedly and never gets an assignment."""
     since, row = lane.unsynced_since
-    if lane.unsynced < MAX_UNSYNCED or at - lane.last > SESSION_TIMEOUT:
+    if lane.unsynced_joins < MAX_UNSYNCED or at - lane.last > SESSION_TIMEOUT:
         return
     yield Stall(
         StallKind.JOIN_LOOP,
         "error",
         since,
         row,
-        f"{lane.label} has joined {lane.unsynced} times within {elapsed(lane.last - since)} without getting an "
+        f"{lane.label} has joined {lane.unsynced_joins} times within {elapsed(lane.last - since)} without getting an "
         "assignment",
         "check its JoinGroup and SyncGroup responses: the client may be unable to read them, or they may all be "
         "REBALANCE_IN_PROGRESS because another member keeps joining",
         (lane.key,),
         (lane.key,),
-        times=lane.unsynced,
+        times=lane.unsynced_joins,
     )
 
 
-def disturbing(lane: Lane, at: int) -> Iterator[Stall]:
+def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
     """A process that causes one rebalance after the other."""
-    disturbance = lane.caused
-    if disturbance is None or disturbance.count < MAX_CAUSED or at - disturbance.last > DISTURBS_FOR or lane.unsynced >= MAX_UNSYNCED:
+    disturbance = lane.disturbance
+    if disturbance is None or disturbance.count < MAX_CAUSED or at - disturbance.last > MAX_DISTURBANCE_AGE or lane.unsynced_joins >= MAX_UNSYNCED:
         return  # or it joins again because it gets no assignment: see `join_loop_stalls`
-    causes = ", ".join(f"{_HOW[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items())
+    causes = ", ".join(f"{_CAUSE_PHRASES[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items())
     yield Stall(
         StallKind.DISTURBED,
         "warning",
@@ -245,22 +245,22 @@ def disturbing(lane: Lane, at: int) -> Iterator[Stall]:
     )
 
 
-def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
+def refusal_stalls(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = _explanation(group, lane, streak)
     is_commit = streak.kind is EventKind.COMMIT
-    needs_threshold = not is_commit or streak.error in explanations.PASSING
-    if needs_threshold and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
+    needs_threshold = not is_commit or streak.error in explanations.TRANSIENT_COMMIT_ERRORS
+    if needs_threshold and (streak.count < explanation.threshold or streak.last - streak.first < explanation.grace_period):
         return
     kind = (
         StallKind.FENCED
-        if streak.error in explanations.FENCED
+        if streak.error in explanations.FENCING_ERRORS
         else StallKind.COMMIT_REFUSED
         if is_commit
         else StallKind.REFUSED
     )
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
-    text = f"the {streak.api} of {lane.label} got {printable(streak.error)}{times}"
+    text = f"the {streak.api} of {lane.label} got {printable_text(streak.error)}{times}"
     text += f": {explanation.reason}" if explanation.reason else ""
     if streak.api == "ShareAcknowledge":
         text += "; the acknowledgements are not stored, so these records will be delivered again"
@@ -278,13 +278,13 @@ def _explanation(group: GroupHistory, lane: Lane, streak: Streak) -> explanation
     if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
         return explanations.FENCED_JOIN
     if streak.contradicts:
-        is_old = streak.error in explanations.OLD
+        is_old = streak.error in explanations.STALE_GENERATION_ERRORS
         return explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
     if streak.error == Error.UNKNOWN_MEMBER_ID.name:
         if streak.kind is EventKind.COMMIT and not lane.member_id:
-            return explanations.COMMIT_OF_NO_MEMBER
+            return explanations.COMMIT_WITHOUT_MEMBER
         if streak.kind is EventKind.LEAVE and _was_just_accepted(group, lane, streak):
-            return explanations.unknown_but_alive(elapsed(streak.first - lane.heartbeat_at))
+            return explanations.refused_leave_of_active_member(elapsed(streak.first - lane.heartbeat_at))
     return explanations.explanation(streak.api, streak.error)
 
 
@@ -300,7 +300,7 @@ def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
     )
 
 
-def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
+def unanswered_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """Late responses to a member, except to requests that normally block."""
     late_requests = [
         event

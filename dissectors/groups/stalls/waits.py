@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from dissectors.groups import explanations
 from dissectors.groups.model import SECOND, GroupHistory, Lane, MembershipState, Protocol, Stall, StallKind
-from dissectors.groups.stalls.members import SESSION_TIMEOUT, silence_limit
+from dissectors.groups.stalls.members import SESSION_TIMEOUT, exceeded_silence_limit
 from dissectors.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 
 #: A JoinGroup stalls after this time (ns). In a new group it takes 3 s (group.initial.rebalance.delay.ms), later until
 #: all members have sent their next heartbeat.
@@ -27,24 +27,24 @@ MIN_OUTAGE = 3 * SECOND
 _MAX_REASONS = 3
 
 
-def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
+def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """JoinGroup requests without a response: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
-    waiting = [(lane.request.at, lane) for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
-    waiting.sort(key=_since)
+    waiting = [(lane.request.at, lane) for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None]
+    waiting.sort(key=_wait_start)
     if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
     # The coordinator answers all joins of a round at the same time: earlier requests without a response were omitted.
     unanswered_lanes = [lane for since, lane in waiting if since + SECOND < group.generation_at < at - SECOND]
     if unanswered_lanes:
-        yield _left_out(group, unanswered_lanes, at)
+        yield _unanswered_join_stall(group, unanswered_lanes, at)
         return
     since, first_lane = waiting[0]
     lanes = [lane for _, lane in waiting]
     missing = [lane for lane in group.current_members() if lane.state is not MembershipState.JOINING]
-    missing.sort(key=_likely_cause_first)
-    reasons = [_missing(group, lane, at) for lane in missing[:_MAX_REASONS]]
+    missing.sort(key=_cause_rank)
+    reasons = [_missing_text(group, lane, at) for lane in missing[:_MAX_REASONS]]
     if len(missing) > _MAX_REASONS:
         reasons.append(f"{len(missing) - _MAX_REASONS} more")
     reasons += [
@@ -74,16 +74,16 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     )
 
 
-def _since(waiting: tuple[int, Lane]) -> int:
+def _wait_start(waiting: tuple[int, Lane]) -> int:
     return waiting[0]
 
 
-def _likely_cause_first(lane: Lane) -> int:
+def _cause_rank(lane: Lane) -> int:
     """Sort key: members that disappeared first, then those that got REBALANCE_IN_PROGRESS."""
     return 0 if lane.state is MembershipState.LOST else 1 if lane.rejoin_signals is not None else 2
 
 
-def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
+def _unanswered_join_stall(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
     first = lanes[0].request
     assert first is not None
     return Stall(
@@ -98,15 +98,15 @@ def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
     )
 
 
-def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
+def _missing_text(group: GroupHistory, lane: Lane, at: int) -> str:
     """A member that has not joined, with its label and the probable reason."""
     if lane.state is MembershipState.LOST:
         return f"{lane.label} ({lane.end_reason} {elapsed(at - lane.since)} earlier, without LeaveGroup)"
     if lane.rejoin_signals is not None:
-        heartbeats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now silent"
+        heartbeats = "it sends heartbeats" if exceeded_silence_limit(group, lane, at) is None else "now silent"
         times = f"{lane.rejoin_signals.count} times" if lane.rejoin_signals.count > 1 else "once"
         return f"{lane.label} ({heartbeats}, got REBALANCE_IN_PROGRESS {times} but does not rejoin)"
-    if silence_limit(group, lane, at) is not None:
+    if exceeded_silence_limit(group, lane, at) is not None:
         return f"{lane.label} (silent for {elapsed(at - lane.heartbeat_at)})"
     return f"{lane.label} (has not rejoined yet)"
 
@@ -135,12 +135,12 @@ def _hint(missing: list[Lane], pending: bool) -> str:
     )
 
 
-def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
+def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Generations without an assignment: the leader has not sent it, or a member has not requested it."""
-    late_lanes = [lane for lane in group.in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
+    late_lanes = [lane for lane in group.lanes_in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
     waiting_lanes = [
         lane
-        for lane in group.in_state(MembershipState.SYNCING)
+        for lane in group.lanes_in_state(MembershipState.SYNCING)
         if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT
     ]
     if not late_lanes and not waiting_lanes:
@@ -150,7 +150,7 @@ def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
         return  # the leader has just sent the assignment
     if leader in late_lanes or (late_lanes and not waiting_lanes):
         assert late_lanes
-        yield _sync_missing(group, late_lanes, waiting_lanes, leader if leader in late_lanes else None, at)
+        yield _missing_sync_stall(group, late_lanes, waiting_lanes, leader if leader in late_lanes else None, at)
     elif waiting_lanes:
         request = waiting_lanes[0].request
         assert request is not None
@@ -185,7 +185,7 @@ def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
         )
 
 
-def _sync_missing(group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int) -> Stall:
+def _missing_sync_stall(group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int) -> Stall:
     """Members that have joined but send no SyncGroup."""
     first = leader or min(late_lanes, key=lambda lane: lane.since)
     text = (
@@ -210,7 +210,7 @@ def _sync_missing(group: GroupHistory, late_lanes: list[Lane], waiting_lanes: li
     )
 
 
-def lagging_epochs(group: GroupHistory, at: int) -> Iterator[Stall]:
+def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Members whose epoch stays behind (KIP-848): they have not revoked partitions that others wait for."""
     if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
         return
@@ -235,9 +235,9 @@ def lagging_epochs(group: GroupHistory, at: int) -> Iterator[Stall]:
     )
 
 
-def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
+def no_coordinator_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """A broker that is not the coordinator, or a coordinator that is unavailable or still loading."""
-    streak = group.denied
+    streak = group.coordinator_errors
     if streak is None:
         return
     explanation = explanations.explanation(streak.api, streak.error)
@@ -256,15 +256,15 @@ def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
     )
 
 
-def coordinator_moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
+def coordinator_move_stall(group: GroupHistory, server: str, at: int, row: int) -> Stall:
     """The group's coordinator moved to the broker `server`; the previous one last answered at `coordinated_at`."""
-    since = group.coordinated_at
+    since = group.coordinator_seen_at
     return Stall(
         StallKind.COORDINATOR,
         "info",
         since,
         row,
-        f"the group's coordinator is {printable(server)}, previously {printable(group.coordinator)}: members found it "
+        f"the group's coordinator is {printable_text(server)}, previously {printable_text(group.coordinator)}: members found it "
         f"{elapsed(at - since)} after the last response of the previous one",
         "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )

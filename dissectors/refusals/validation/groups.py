@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.refusals.validation.violation import Values, Violation, is_blank, shown, validates
+from dissectors.refusals.validation.violation import Values, Violation, is_blank, value_text, validates
 from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
 #: From this version on, a consumer makes its member id itself (KIP-1082).
-_CLIENT_MAKES_MEMBER_ID = 1
-_LEAVES, _LEAVES_STATIC = -1, -2
-_COMPLETE = "with member_epoch 0 the request must be complete"
+_CLIENT_MEMBER_ID_SINCE = 1
+_LEAVE_EPOCH, _STATIC_LEAVE_EPOCH = -1, -2
+_COMPLETENESS_PREMISE = "with member_epoch 0 the request must be complete"
 _NAMES = {"group_id": "GroupId", "instance_id": "InstanceId", "rack_id": "RackId"}
 
 
 @validates("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
-def names(body: Values, _: int) -> Iterator[Violation]:
+def check_names(body: Values, _: int) -> Iterator[Violation]:
     """No name may be blank; null means none."""
     for name in _NAMES:
         if is_blank(body.get(name)):
@@ -28,12 +28,12 @@ def names(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
-def epochs(body: Values, _: int) -> Iterator[Violation]:
+def check_epoch(body: Values, _: int) -> Iterator[Violation]:
     """-1 leaves the group, -2 leaves it for a while as a static member, 0 joins."""
-    epoch, minimum = body.get("member_epoch", 0), _LEAVES_STATIC if "instance_id" in body else _LEAVES
+    epoch, minimum = body.get("member_epoch", 0), _STATIC_LEAVE_EPOCH if "instance_id" in body else _LEAVE_EPOCH
     if epoch < minimum:
         yield Violation(_INVALID, f"member_epoch is {epoch}", f"use a member_epoch of {minimum} or more")
-    elif epoch == _LEAVES_STATIC and body.get("instance_id") is None:
+    elif epoch == _STATIC_LEAVE_EPOCH and body.get("instance_id") is None:
         yield Violation(
             _INVALID, "member_epoch is -2, but instance_id is null",
             "leave with member_epoch -1, or send instance_id (group.instance.id)",
@@ -41,44 +41,44 @@ def epochs(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("ConsumerGroupHeartbeat")
-def consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
+def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
     """The first heartbeat of a consumer has all fields (KIP-848)."""
     epoch = body.get("member_epoch", 0)
-    if is_blank(body.get("member_id", "")) and (version >= _CLIENT_MAKES_MEMBER_ID or epoch > 0 or epoch == _LEAVES):
+    if is_blank(body.get("member_id", "")) and (version >= _CLIENT_MEMBER_ID_SINCE or epoch > 0 or epoch == _LEAVE_EPOCH):
         origin = (
-            "a UUID that the client makes itself" if version >= _CLIENT_MAKES_MEMBER_ID else "the id of the response"
+            "a UUID that the client makes itself" if version >= _CLIENT_MEMBER_ID_SINCE else "the id of the response"
         )
         yield Violation(_INVALID, "member_id is empty", f"set member_id to {origin}")
     if epoch != 0:
         return
     if body.get("rebalance_timeout_ms", -1) == -1:
         yield Violation(
-            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETE
+            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETENESS_PREMISE
         )
     if body.get("subscribed_topic_names") is None and body.get("subscribed_topic_regex") is None:
         fields = "subscribed_topic_names" + (" and subscribed_topic_regex are" if version >= 1 else " is")
-        yield Violation(_INVALID, f"{fields} null", "send subscribed_topic_names", "", _COMPLETE)
+        yield Violation(_INVALID, f"{fields} null", "send subscribed_topic_names", "", _COMPLETENESS_PREMISE)
     if (owned := body.get("topic_partitions")) is None or owned:
         value = "null" if owned is None else f"not empty ({len(owned)} topics)"
         yield Violation(
-            _INVALID, f"topic_partitions is {value}", "send topic_partitions as an empty list", "", _COMPLETE
+            _INVALID, f"topic_partitions is {value}", "send topic_partitions as an empty list", "", _COMPLETENESS_PREMISE
         )
 
 
 @validates("ShareGroupHeartbeat")
-def share_heartbeat(body: Values, _: int) -> Iterator[Violation]:
+def check_share_heartbeat(body: Values, _: int) -> Iterator[Violation]:
     """A share consumer makes its member id itself, and sends its topics when it joins (KIP-932)."""
     if is_blank(body.get("member_id", "")):
         yield Violation(_INVALID, "member_id is empty", "set member_id to a UUID that the client makes itself")
     if body.get("member_epoch", 0) == 0 and not body.get("subscribed_topic_names"):
         yield Violation(
-            _INVALID, f"subscribed_topic_names is {shown(body.get('subscribed_topic_names'))}",
-            "send subscribed_topic_names", "", _COMPLETE,
+            _INVALID, f"subscribed_topic_names is {value_text(body.get('subscribed_topic_names'))}",
+            "send subscribed_topic_names", "", _COMPLETENESS_PREMISE,
         )  # fmt: skip
 
 
 @validates("StreamsGroupHeartbeat")
-def streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
+def check_streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
     """The first heartbeat of a member has its topology and no tasks (KIP-1071)."""
     if is_blank(body.get("member_id", "")):
         yield Violation(_INVALID, "member_id is empty", "set member_id to a UUID that the client makes itself")
@@ -86,25 +86,25 @@ def streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
         return
     if body.get("rebalance_timeout_ms", -1) == -1:
         yield Violation(
-            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETE
+            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETENESS_PREMISE
         )
     for name in ("active_tasks", "standby_tasks", "warmup_tasks"):
         if (tasks := body.get(name)) is None or tasks:
             value = "null" if tasks is None else "not empty"
-            yield Violation(_INVALID, f"{name} is {value}", f"send {name} as an empty list", "", _COMPLETE)
+            yield Violation(_INVALID, f"{name} is {value}", f"send {name} as an empty list", "", _COMPLETENESS_PREMISE)
     if body.get("topology") is None:
-        yield Violation(_INVALID, "topology is null", "send topology", "", _COMPLETE)
+        yield Violation(_INVALID, "topology is null", "send topology", "", _COMPLETENESS_PREMISE)
 
 
 @validates("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete")
-def group_ids(body: Values, _: int) -> Iterator[Violation]:
+def check_group_id(body: Values, _: int) -> Iterator[Violation]:
     """Members of a classic group need a group id."""
     if not body.get("group_id"):
         yield Violation(Error.INVALID_GROUP_ID, "group_id is empty", "set group_id (group.id)")
 
 
 @validates("JoinGroup")
-def join(body: Values, _: int) -> Iterator[Violation]:
+def check_join(body: Values, _: int) -> Iterator[Violation]:
     """A new member names its protocol type and protocols."""
     if not body.get("member_id") and not body.get("protocol_type"):
         yield Violation(
@@ -119,7 +119,7 @@ def join(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("FindCoordinator")
-def find_coordinator(body: Values, _: int) -> Iterator[Violation]:
+def check_find_coordinator(body: Values, _: int) -> Iterator[Violation]:
     """The key is a group, a transactional id, or a share partition."""
     kind = body.get("key_type", 0)
     if kind not in (0, 1, 2):

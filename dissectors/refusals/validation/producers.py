@@ -14,7 +14,7 @@ from dissectors.schemas.codes import Error
 
 
 @validates("Produce")
-def produce(body: Values, _: int) -> Iterator[Violation]:
+def check_produce(body: Values, _: int) -> Iterator[Violation]:
     """There are three values of acks, and a transaction needs acks=all."""
     if (acks := body.get("acks", -1)) not in (-1, 0, 1):
         yield Violation(Error.INVALID_REQUIRED_ACKS, f"acks is {acks}", "set acks to -1 (all), 0 or 1")
@@ -25,7 +25,7 @@ def produce(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("InitProducerId")
-def init_producer_id(body: Values, _: int) -> Iterator[Violation]:
+def check_init_producer_id(body: Values, _: int) -> Iterator[Violation]:
     """The transactional id is null or a text, and producer id and epoch belong together."""
     if body.get("transactional_id") == "":
         yield Violation(Error.INVALID_REQUEST, "transactional_id is empty", "send null, or a text that is not empty")
@@ -42,7 +42,7 @@ def init_producer_id(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("ListOffsets")
-def list_offsets(body: Values, _: int) -> Iterator[Violation]:
+def check_list_offsets(body: Values, _: int) -> Iterator[Violation]:
     """A partition must not be asked for twice: its result would be ambiguous."""
     counts = Counter(
         (topic.get("name", ""), row.get("partition_index", 0))

@@ -17,7 +17,7 @@ _RENEW_SINCE = 2
 
 
 @validates("ShareFetch", "ShareAcknowledge")
-def share_names(body: Values, _: int) -> Iterator[Violation]:
+def check_share_names(body: Values, _: int) -> Iterator[Violation]:
     """A share session belongs to a member of a group."""
     for name in ("group_id", "member_id"):
         if body.get(name) is None or is_blank(body[name]):
@@ -25,7 +25,7 @@ def share_names(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("ShareFetch")
-def acknowledgements_of_new_session(body: Values, _: int) -> Iterator[Violation]:
+def check_new_session(body: Values, _: int) -> Iterator[Violation]:
     """The first ShareFetch of a session acquires nothing yet, so it has nothing to acknowledge."""
     if body.get("share_session_epoch", 0) != 0:
         return
@@ -41,7 +41,7 @@ def acknowledgements_of_new_session(body: Values, _: int) -> Iterator[Violation]
 
 
 @validates("ShareAcknowledge")
-def acknowledge_without_session(body: Values, _: int) -> Iterator[Violation]:
+def check_acknowledge_session(body: Values, _: int) -> Iterator[Violation]:
     """ShareAcknowledge cannot open a share session."""
     if body.get("share_session_epoch", 0) == 0:
         yield Violation(
@@ -52,7 +52,7 @@ def acknowledge_without_session(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("ShareFetch", "ShareAcknowledge")
-def acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
+def check_acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
     """Batches of a partition are ascending ranges with one type, or one per record."""
     highest_type = _RENEW if version >= _RENEW_SINCE else _RENEW - 1
     for topic in rows(body, "topics"):

@@ -11,22 +11,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dissectors.refusals.validation.violation import Values, Violation, rows, shown, validates
+from dissectors.refusals.validation.violation import Values, Violation, rows, value_text, validates
 from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_NO_UUID = "A" * 22  # all zeros
+_VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ZERO_UUID = "A" * 22  # all zeros
 
 
 @validates("CreateTopics")
-def create_topics(body: Values, version: int) -> Iterator[Violation]:
+def check_create_topics(body: Values, version: int) -> Iterator[Violation]:
     """Either counts or a complete assignment."""
     topics = rows(body, "topics")
-    yield from _twice((topic.get("name", "") for topic in topics), "topic")
+    yield from _check_duplicates((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
         name, assignments = topic.get("name", ""), rows(topic, "assignments")
-        yield from _names(name)
+        yield from _check_name(name)
         partitions, factor = topic.get("num_partitions", -1), topic.get("replication_factor", -1)
         if assignments:
             for field, value in (("num_partitions", partitions), ("replication_factor", factor)):
@@ -36,7 +36,7 @@ def create_topics(body: Values, version: int) -> Iterator[Violation]:
                         f"send {field} -1 with assignments, or no assignments", name,
                         "num_partitions and replication_factor must be -1 with assignments",
                     )  # fmt: skip
-            yield from _assignments(name, assignments)
+            yield from _check_assignments(name, assignments)
             continue
         default_note = ", or -1 for the default" if version >= 4 else ""  # KIP-464
         if partitions < -1 or partitions == 0:
@@ -49,13 +49,13 @@ def create_topics(body: Values, version: int) -> Iterator[Violation]:
             )
 
 
-def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
+def _check_assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
     error = Error.INVALID_REPLICA_ASSIGNMENT
     indexes = [assignment.get("partition_index", 0) for assignment in assignments]
     if sorted(indexes) != list(range(len(indexes))):
         yield Violation(
             error,
-            f"assignments name the partitions {_few(sorted(indexes))}",
+            f"assignments name the partitions {_shortened_list(sorted(indexes))}",
             "name each partition from 0 on once",
             name,
         )
@@ -70,10 +70,10 @@ def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
 
 
 @validates("CreatePartitions")
-def create_partitions(body: Values, _: int) -> Iterator[Violation]:
+def check_create_partitions(body: Values, _: int) -> Iterator[Violation]:
     """The number of partitions can only grow, and each new one may have an assignment."""
     topics = rows(body, "topics")
-    yield from _twice((topic.get("name", "") for topic in topics), "topic")
+    yield from _check_duplicates((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
         if (count := topic.get("count", 1)) <= 0:
             yield Violation(
@@ -90,13 +90,13 @@ def create_partitions(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("DeleteTopics")
-def delete_topics(body: Values, _: int) -> Iterator[Violation]:
+def check_delete_topics(body: Values, _: int) -> Iterator[Violation]:
     """A topic is named or has its id, not both, and once."""
-    yield from _twice(body.get("topic_names") or (), "topic")
+    yield from _check_duplicates(body.get("topic_names") or (), "topic")
     topics = rows(body, "topics")
-    yield from _twice((topic["name"] for topic in topics if topic.get("name")), "topic")
+    yield from _check_duplicates((topic["name"] for topic in topics if topic.get("name")), "topic")
     for topic in topics:
-        has_id = topic.get("topic_id", _NO_UUID) != _NO_UUID
+        has_id = topic.get("topic_id", _ZERO_UUID) != _ZERO_UUID
         if has_id and topic.get("name") is not None:
             yield Violation(_INVALID, "name and topic_id are both set", "send one of them", topic["name"])
         elif not has_id and topic.get("name") is None:
@@ -104,7 +104,7 @@ def delete_topics(body: Values, _: int) -> Iterator[Violation]:
 
 
 @validates("Metadata")
-def metadata(body: Values, version: int) -> Iterator[Violation]:
+def check_metadata(body: Values, version: int) -> Iterator[Violation]:
     """A topic has a valid name, or an id from version 12 on."""
     for topic in rows(body, "topics"):
         name = topic.get("name")
@@ -112,11 +112,11 @@ def metadata(body: Values, version: int) -> Iterator[Violation]:
             if version < 12:
                 yield Violation(_INVALID, "the name of a topic is null", "send its name, or Metadata v12 with its id")
         else:
-            yield from _names(name)
+            yield from _check_name(name)
 
 
 @validates("AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs")
-def configs(body: Values, _: int) -> Iterator[Violation]:
+def check_configs(body: Values, _: int) -> Iterator[Violation]:
     """A resource is named once, and each of its configs once."""
     resources = rows(body, "resources")
     counts = Counter((resource.get("resource_type"), resource.get("resource_name", "")) for resource in resources)
@@ -131,16 +131,16 @@ def configs(body: Values, _: int) -> Iterator[Violation]:
                 yield Violation(_INVALID, f"config {key!r} is set {times} times", "set each config once", name)
 
 
-def _names(name: str) -> Iterator[Violation]:
-    if name in ("", ".", "..") or not _NAME.fullmatch(name):
-        reason = f"has {len(name)} characters" if len(name) > 249 else f"is {shown(name[:50])}"
+def _check_name(name: str) -> Iterator[Violation]:
+    if name in ("", ".", "..") or not _VALID_NAME.fullmatch(name):
+        reason = f"has {len(name)} characters" if len(name) > 249 else f"is {value_text(name[:50])}"
         yield Violation(
             Error.INVALID_TOPIC_EXCEPTION, f"the name {reason}",
             "use 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'", name,
         )  # fmt: skip
 
 
-def _twice(names: Iterable[str], kind: str) -> Iterator[Violation]:
+def _check_duplicates(names: Iterable[str], kind: str) -> Iterator[Violation]:
     for name, times in Counter(names).items():
         if times > 1:
             yield Violation(
@@ -148,5 +148,5 @@ def _twice(names: Iterable[str], kind: str) -> Iterator[Violation]:
             )
 
 
-def _few(numbers: list[int]) -> str:
+def _shortened_list(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")

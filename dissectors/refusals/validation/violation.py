@@ -55,7 +55,7 @@ def is_blank(text: Any) -> bool:
     return isinstance(text, str) and not text.strip()
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value of a request in a sentence."""
     if value is None:
         return "null"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.addresses import canonical
+from dissectors.connections.addresses import canonicalize_host
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
@@ -87,7 +87,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     for endpoint in endpoints(message):
         if message.api == "Metadata":
             addresses.metadata[dialled, endpoint.node_id] = (endpoint.host, endpoint.port, event.at)
-        elif (advertised := addresses.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same(
+        elif (advertised := addresses.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same_address(
             endpoint, advertised
         ):
             first_seen_at = addresses.differs.setdefault((dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at)
@@ -98,7 +98,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
                     **locate(
                         message,
                         *endpoint.path,
-                        "host" if canonical(endpoint.host) != canonical(advertised[0]) else "port",
+                        "host" if canonicalize_host(endpoint.host) != canonicalize_host(advertised[0]) else "port",
                     ),
                     hint=f"make the proxy rewrite addresses in {message.api} too, or in no response at all",
                     expected=f"{advertised[0]}:{advertised[1]}",
@@ -107,5 +107,5 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 )
 
 
-def _is_same(endpoint: Endpoint, advertised: tuple[str, int, int]) -> bool:
-    return (canonical(endpoint.host), endpoint.port) == (canonical(advertised[0]), advertised[1])
+def _is_same_address(endpoint: Endpoint, advertised: tuple[str, int, int]) -> bool:
+    return (canonicalize_host(endpoint.host), endpoint.port) == (canonicalize_host(advertised[0]), advertised[1])

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.behaviour.advertised_unreachable import is_new_cause
 from dissectors.trackers.broker_lookups import WINDOW, BrokerLookups
-from dissectors.trackers.brokers import AddressRoute, Brokers, own_address, relayed
+from dissectors.trackers.brokers import AddressRoute, Brokers, own_address, is_relayed
 from dissectors.trackers.state import ConnectionState
 
 
@@ -72,7 +72,7 @@ def advertised_bypasses_proxy(
     """
     lookups = connection.run.state(BrokerLookups)
     if isinstance(event, ResponseReceived):
-        if relayed(connection) and event.request is not None and event.message is not None:
+        if is_relayed(connection) and event.request is not None and event.message is not None:
             client_id = event.request.message.client_id
             lookup = lookups.of(connection, client_id)
             if lookup.route is AddressRoute.PAST and lookup.answers and not own_address(event.message, connection):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.addresses import LOOPBACK, canonical, host_of, is_fixed, split
+from dissectors.connections.addresses import LOOPBACK, canonicalize_host, host_of, is_specific_ip, split
 from dissectors.connections.events import (
     ConnectFailed,
     ConnectFailure,
@@ -145,7 +145,7 @@ def advertised_unreachable(
     """
     unreachable = connection.run.state(AdvertisedAddresses).unreachable(connection)
     if not isinstance(event, ResponseReceived):
-        yield from _without_response(event, unreachable, connection)
+        yield from _unreachable_problem(event, unreachable, connection)
         return
     if (message := event.message) is None or message.diagnosis is not None or event.request is None:
         return
@@ -174,7 +174,7 @@ def advertised_unreachable(
     yield from _problem(message, broker, connection, event.at, text)
 
 
-def _without_response(
+def _unreachable_problem(
     event: ConnectFailed | DeadlinePassed | ConnectionEnded,
     unreachable: list[AdvertisedAddress],
     connection: ConnectionState,
@@ -230,8 +230,8 @@ def _bypass_text(broker: Endpoint, connection: ConnectionState) -> str:
 
 def _is_local_name(host: str) -> bool:
     """Whether a host name resolves only on its own machine or network: loopback, or a name without a dot."""
-    name = canonical(host)
-    return name == LOOPBACK or ("." not in name and not is_fixed(name))
+    name = canonicalize_host(host)
+    return name == LOOPBACK or ("." not in name and not is_specific_ip(name))
 
 
 def is_new_cause(connection: ConnectionState, at: int) -> bool:
@@ -244,7 +244,7 @@ def _problem(message: Message, broker: Endpoint, connection: ConnectionState, at
         connection.repeated[CODE, "advertised-unreachable"] += 1
         return
     dialled = split(connection.dialled)
-    same_host = dialled is not None and canonical(broker.host) == dialled[0]
+    same_host = dialled is not None and canonicalize_host(broker.host) == dialled[0]
     yield Problem(
         text,
         **locate(message, *broker.path, "port" if same_host else "host"),

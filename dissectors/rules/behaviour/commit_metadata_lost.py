@@ -9,8 +9,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.fetched_offsets import fetched_groups
-from dissectors.trackers.commits import Commits, key_of
-from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.commits import Commits, commit_key
+from dissectors.trackers.partitions import topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
 
@@ -64,7 +64,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     for group, topics, path in fetched_groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
-                key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)
+                key = commit_key(group, (topic_name_or_id(topic), row.get("partition_index", 0)), connection)
                 commit = commits.last(key)
                 if commit is None or commit.at >= request.at or commit.offset != row.get("committed_offset"):
                     continue

@@ -12,9 +12,9 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.trackers.commits import Commits, Key, key_of
+from dissectors.trackers.commits import Commits, CommitKey, commit_key
 from dissectors.trackers.losses import LossCheck, Losses
-from dissectors.trackers.partitions import TopicPartition, topic_of
+from dissectors.trackers.partitions import TopicPartition, topic_name_or_id
 from dissectors.trackers.record_data import RecordData, record_data
 from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
@@ -27,7 +27,7 @@ _MAX_ENDS = 50_000
 _LATEST = -1
 #: A new leader may report an older end than the one before it, until its followers answer. After missed frames it is
 #: unknown for this time (ns) whether an end is of that kind.
-_SETTLED_NS = 10 * SECOND
+_SETTLING_TIME = 10 * SECOND
 
 #: Host and client id.
 _Client = tuple[str, str | None]
@@ -67,9 +67,9 @@ class _Ends:
         if message.api == "Fetch":
             self._update_by_fetch(client, event, message, connection)
             return
-        requested, names = _latest(event.request_body or {}), connection.run.topic_names
+        requested, names = _end_requests(event.request_body or {}), connection.run.topic_names
         for topic in message.body.get("topics") or ():
-            name = topic_of(topic)
+            name = topic_name_or_id(topic)
             name = names.get(name, name)
             for row in topic.get("partitions") or ():
                 partition = row.get("partition_index", 0)
@@ -98,10 +98,10 @@ class _Ends:
             stored.update(topic_id, end)
 
 
-def _latest(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
+def _end_requests(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
     """The partitions whose end a ListOffsets request asks for; others get the start, or the offset at a time."""
     return frozenset(
-        (topic_of(topic), row.get("partition_index", 0))
+        (topic_name_or_id(topic), row.get("partition_index", 0))
         for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
         if row.get("timestamp") == _LATEST
@@ -184,7 +184,7 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
     ends = connection.run.state(_Ends)
     if ends.losses.is_outdated(connection):
         ends.offsets.clear()
-        ends.settled_at = event.at + _SETTLED_NS
+        ends.settled_at = event.at + _SETTLING_TIME
     client = (host_of(connection.client), connection.client_id)
     if message.api != "OffsetCommit":
         if client in ends.clients:
@@ -193,9 +193,9 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
     ends.clients[client] = None
     connection.run.subscribe("S043")
     yield from _regressions(connection)
-    yield from _negative(connection)
+    yield from _negative_commits(connection)
     if event.at >= ends.settled_at:
-        yield from _beyond_end(event, client, ends, connection)
+        yield from _commits_beyond_end(event, client, ends, connection)
 
 
 def _regressions(connection: ConnectionState) -> Iterator[Problem]:
@@ -221,7 +221,7 @@ def _regressions(connection: ConnectionState) -> Iterator[Problem]:
         )
 
 
-def _negative(connection: ConnectionState) -> Iterator[Problem]:
+def _negative_commits(connection: ConnectionState) -> Iterator[Problem]:
     for (group, topic, partition), commit in connection.run.state(Commits).negative[:_MAX_REPORTED]:
         yield Problem(
             f"client {commit.committer[2]!r} commits offset {commit.offset} of {topic}[{partition}] for group "
@@ -234,7 +234,7 @@ def _negative(connection: ConnectionState) -> Iterator[Problem]:
         )
 
 
-def _beyond_end(
+def _commits_beyond_end(
     event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Commits beyond the partition end that the same client was given: it cannot have read those records."""
@@ -243,8 +243,8 @@ def _beyond_end(
     reported = 0
     for topic in request_body.get("topics") or ():
         for row in topic.get("partitions") or ():
-            topic_partition = (topic_of(topic), row.get("partition_index", 0))
-            key: Key = key_of(request_body.get("group_id") or "", topic_partition, connection)
+            topic_partition = (topic_name_or_id(topic), row.get("partition_index", 0))
+            key: CommitKey = commit_key(request_body.get("group_id") or "", topic_partition, connection)
             reported_end = ends.offsets.get((client, key[1], key[2]))
             commit = commits.last(key)
             if reported_end is None or commit is None or commit.at != event.at or reported == _MAX_REPORTED:

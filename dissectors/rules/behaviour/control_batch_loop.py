@@ -8,10 +8,10 @@ from typing import Any
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.records.control import only_control
+from dissectors.records.control import are_all_control_batches
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches, is_follower
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -110,10 +110,10 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     for i, topic in enumerate(message.body.get("responses") or ()):
         for j, partition in enumerate(topic.get("partitions") or ()):
             records = partition.get("records")
-            if not records or not only_control(records) or is_follower(request_body):
+            if not records or not are_all_control_batches(records) or is_follower(request_body):
                 continue
             offsets = connection.state(Fetches).offsets(event.request) if offsets is None else offsets
-            topic_partition = topic_of(topic), partition.get("partition_index", 0)
+            topic_partition = topic_name_or_id(topic), partition.get("partition_index", 0)
             if topic_partition not in offsets:
                 continue
             offset, times = offsets[topic_partition], 1

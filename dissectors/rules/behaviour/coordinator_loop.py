@@ -12,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.coordinators import COORDINATED, Coordinators, coordinator_answers
+from dissectors.trackers.coordinators import COORDINATOR_APIS, Coordinators, coordinator_results
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import parts
@@ -46,7 +46,7 @@ class _Lookups:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("FindCoordinator",),
-    also=(Trigger((ResponseReceived,), COORDINATED, only=FrameFlags.REFUSED),),
+    also=(Trigger((ResponseReceived,), COORDINATOR_APIS, only=FrameFlags.REFUSED),),
     needs=(Coordinators,),
     since="0.1",
     blame="broker",
@@ -115,7 +115,7 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/confluentinc/confluent-kafka-go/issues/638
     """
     coordinators = connection.run.state(Coordinators)
-    for result in coordinator_answers(event):
+    for result in coordinator_results(event):
         lookups = connection.run.state(_Lookups).lookups
         key = host_of(connection.client), connection.client_id, result.kind, result.key
         if result.node is not None:

@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.coordinators import COORDINATED, coordinator_answers
+from dissectors.trackers.coordinators import COORDINATOR_APIS, coordinator_results
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -25,7 +25,7 @@ _RESET_AFTER = 60 * SECOND
 _MAX_KEYS = 10_000
 
 
-class _Unavailable:
+class _UnavailableCoordinators:
     """Coordinators that are not available: the times of the first and the latest error, and how many there were."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class _Unavailable:
     "S023",
     severity=Severity.ERROR,
     events=(ResponseReceived,),
-    apis=("FindCoordinator", *COORDINATED),
+    apis=("FindCoordinator", *COORDINATOR_APIS),
     only=FrameFlags.REFUSED,
     since="0.1",
     blame="broker",
@@ -86,8 +86,8 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     https://github.com/segmentio/kafka-go/issues/955
     https://github.com/AutoMQ/automq/issues/691
     """
-    for result in coordinator_answers(event):
-        unavailable = connection.run.state(_Unavailable).since
+    for result in coordinator_results(event):
+        unavailable = connection.run.state(_UnavailableCoordinators).since
         key = result.kind, result.key
         if result.code != _NOT_AVAILABLE:
             if unavailable.pop(key, None) and not unavailable:

@@ -135,7 +135,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if request_body is None or message is None or message.body.get("error_code"):
         return
     if message.api in _NEVER_EMPTY:
-        yield from _empty_list(message)
+        yield from _empty_list_problems(message)
         return
     if message.api == "Fetch" and message.body.get("throttle_time_ms"):
         return  # a throttled response has nothing
@@ -144,8 +144,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
         if not requested or results is None:
             continue
         if not results:
-            names = _texts(message.api, requested)
-            names_text = f" ({_list(names)})" if names else ""
+            names = _entry_texts(message.api, requested)
+            names_text = f" ({_name_list(names)})" if names else ""
             yield Problem(
                 f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an empty "
                 f"list of {response_field}, without an error",
@@ -154,9 +154,9 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
                 got="none",
                 **locate(message, response_field),
             )
-        elif missing := _missing(message.api, requested, results):
+        elif missing := _missing_entries(message.api, requested, results):
             yield Problem(
-                f"{message.api} v{message.version} requested {_list(missing)}, but the response has no entry for "
+                f"{message.api} v{message.version} requested {_name_list(missing)}, but the response has no entry for "
                 f"{'it' if len(missing) == 1 else 'them'}, and no error",
                 hint=_hint(message.api, message.version),
                 **locate(message, response_field),
@@ -180,7 +180,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
                 )
 
 
-def _empty_list(message: Message) -> Iterator[Problem]:
+def _empty_list_problems(message: Message) -> Iterator[Problem]:
     field, consequence = _NEVER_EMPTY[message.api]
     if message.body.get(field) == []:
         yield Problem(
@@ -199,13 +199,13 @@ def _hint(api: str, version: int) -> str:
     return "fix the broker: it must answer for each of them, if only with an error code"
 
 
-def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
+def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list[str]:
     """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
-        returned_names = {_name(result) for result in results}
-        missing = [entry for entry in requested if (name := _name(entry)) is not None and name not in returned_names]
+        returned_names = {_entry_name(result) for result in results}
+        missing = [entry for entry in requested if (name := _entry_name(entry)) is not None and name not in returned_names]
         if missing:
-            return _texts(api, missing)
+            return _entry_texts(api, missing)
     if api == "OffsetFetch" and requested and "group_id" in requested[0]:
         results_by_group = {group.get("group_id"): group for group in results}
         return [
@@ -220,20 +220,20 @@ def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
 
 
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
-    if sum(len(_partitions(topic)) for topic in results) >= sum(len(_partitions(topic)) for topic in requested):
+    if sum(len(_partition_indexes(topic)) for topic in results) >= sum(len(_partition_indexes(topic)) for topic in requested):
         return []
     returned: dict[str | None, set[int]] = {}
     for topic in results:
-        returned.setdefault(_name(topic), set()).update(_partitions(topic))
+        returned.setdefault(_entry_name(topic), set()).update(_partition_indexes(topic))
     return [
         f"{name}[{','.join(map(str, missing))}]"
         for topic in requested
-        if (name := _name(topic)) is not None
-        and (missing := sorted(set(_partitions(topic)) - returned.get(name, set())))
+        if (name := _entry_name(topic)) is not None
+        and (missing := sorted(set(_partition_indexes(topic)) - returned.get(name, set())))
     ]
 
 
-def _partitions(topic: dict[str, Any]) -> list[int]:
+def _partition_indexes(topic: dict[str, Any]) -> list[int]:
     """The partition indexes of a topic."""
     rows = topic.get("partitions") or topic.get("partition_indexes") or []
     return [
@@ -242,24 +242,24 @@ def _partitions(topic: dict[str, Any]) -> list[int]:
     ]
 
 
-def _texts(api: str, entries: list[Any]) -> list[str]:
+def _entry_texts(api: str, entries: list[Any]) -> list[str]:
     """The names of entries, topics with their partitions."""
     texts = []
     for entry in entries:
-        if (name := _name(entry)) is not None:
-            partitions = ",".join(map(str, _partitions(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
+        if (name := _entry_name(entry)) is not None:
+            partitions = ",".join(map(str, _partition_indexes(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
             texts.append(f"{name}[{partitions}]" if partitions else name)
     return texts
 
 
-def _name(entry: Any) -> str | None:
+def _entry_name(entry: Any) -> str | None:
     """What an entry is about; None if it has no name, e.g. a topic with only an id."""
     if not isinstance(entry, dict):
         return entry if isinstance(entry, str) else None
     return next((entry[field] for field in _NAMES if entry.get(field) is not None), None)
 
 
-def _list(names: list[str]) -> str:
+def _name_list(names: list[str]) -> str:
     """The first names as text."""
     more = len(names) - _MAX_NAMES
     return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -19,7 +19,7 @@ _CLIENT_THRESHOLD = 3
 _THRESHOLD = 5
 
 
-class _Refused(Recurrence):
+class _Refusals(Recurrence):
     """Refusals of a connection's fetch sessions, in total and per session id. Brokers keep sessions for 2 minutes."""
 
     within = 60 * SECOND
@@ -72,7 +72,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     message, request_body = event.message, event.request_body
     if message is None or request_body is None:
         return
-    refused = connection.state(_Refused)
+    refused = connection.state(_Refusals)
     if (code := message.body.get("error_code")) not in _SESSION_ERRORS:
         if request_body.get("session_epoch") == 0:
             refused.forget(message.body.get("session_id"))

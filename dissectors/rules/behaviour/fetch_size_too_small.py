@@ -11,7 +11,7 @@ from dissectors.messages.locate import locate
 from dissectors.records import summarize
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches, requested_partitions
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
 #: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
@@ -100,7 +100,7 @@ def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> No
     for topic in message.body.get("responses") or ():
         for partition in topic.get("partitions") or ():
             records = partition.get("records")
-            topic_partition = topic_of(topic), partition.get("partition_index", 0)
+            topic_partition = topic_name_or_id(topic), partition.get("partition_index", 0)
             if records and len(records) >= _HEADER_SIZE and topic_partition in offsets and not summarize(records).batches:
                 needed = _HEADER_SIZE + int.from_bytes(records[8:_HEADER_SIZE], "big", signed=True)
                 connection.state(_TruncatedBatches).partitions[topic_partition] = offsets[topic_partition], needed

@@ -8,10 +8,10 @@ from typing import Any
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches, end_field, is_follower
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -150,11 +150,11 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     if starved:
         topic_partition, offset, end, times = starved[0]
         end_name = end_field(request_body).replace("_", " ")
-        others_text = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
+        others_text = f", and with it {count_text(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
         yield Problem(
             f"{label(topic_partition, connection)} stays empty at offset {offset} below the {end_name} of {end}: "
             f"{times} responses in a row had no records and no error{others_text}",
-            **locate(message, "responses", *_where(topic_partition, body)),
+            **locate(message, "responses", *_records_path(topic_partition, body)),
             hint="check the batch with that offset on the broker: it must be sent whole, even if it begins earlier "
             "or exceeds the limits of the request",
             expected=f"records from offset {offset}",
@@ -163,9 +163,9 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
         )
 
 
-def _where(topic_partition: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
+def _records_path(topic_partition: TopicPartition, body: Mapping[str, Any]) -> tuple[str | int, ...]:
     for i, topic in enumerate(body.get("responses") or ()):
-        if topic_of(topic) == topic_partition[0]:
+        if topic_name_or_id(topic) == topic_partition[0]:
             for j, partition in enumerate(topic.get("partitions") or ()):
                 if partition.get("partition_index") == topic_partition[1]:
                     return i, "partitions", j, "records"

@@ -21,7 +21,7 @@ _ILLEGAL_GENERATION = Error.ILLEGAL_GENERATION
 _THRESHOLD = 3
 
 
-class _Refused(Recurrence):
+class _Refusals(Recurrence):
     """Refusals per member, generation and API."""
 
 
@@ -90,7 +90,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     newer_generation = ""
     if member is not None and member.generation != generation:
         newer_generation = f"; it has since joined generation {member.generation}"
-    times = connection.run.state(_Refused).count((group, member_id, generation, message.api), event.at)
+    times = connection.run.state(_Refusals).count((group, member_id, generation, message.api), event.at)
     if message.api == "OffsetCommit":
         action = (
             f"sends OffsetCommit in the ended generation {generation} (ILLEGAL_GENERATION): its offsets are not stored"

@@ -13,7 +13,7 @@ from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
 LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
@@ -33,7 +33,7 @@ class _Outage:
     responses: int = 1
 
 
-class _Leaderless:
+class _LeaderlessPartitions:
     """Partitions without a leader according to Metadata. Partition -1 is the whole topic."""
 
     def __init__(self) -> None:
@@ -83,14 +83,14 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    outages = connection.run.state(_Leaderless).outages
+    outages = connection.run.state(_LeaderlessPartitions).outages
     for index, topic in enumerate(message.body["topics"] or ()):
         for number, partition in ((-1, topic), *enumerate(topic["partitions"] or ())):
             if partition["error_code"] != LEADER_NOT_AVAILABLE:
                 if outages:
-                    outages.pop((topic_of(topic), partition.get("partition_index", -1)), None)
+                    outages.pop((topic_name_or_id(topic), partition.get("partition_index", -1)), None)
                 continue
-            topic_partition = (topic_of(topic), partition.get("partition_index", -1))
+            topic_partition = (topic_name_or_id(topic), partition.get("partition_index", -1))
             outage = outages.get(topic_partition)
             if outage is None or event.at - outage.last > RESET_AFTER:
                 outages[topic_partition] = _Outage(event.at, event.at)

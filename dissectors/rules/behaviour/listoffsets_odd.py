@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
 _MAX_PARTITIONS = 20_000
@@ -18,7 +18,7 @@ _MAX_AGE = 60 * 1_000_000_000
 _MAX_TIMESTAMP = -3  # ListOffsetsRequest.MAX_TIMESTAMP: the record with the highest timestamp (KIP-734)
 
 
-class _Found(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
+class _Lookups(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
     """Per isolation level and partition: timestamp (ms) and offset of a returned record, and when it was returned."""
 
     def __init__(self) -> None:
@@ -73,11 +73,11 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     request_body, message = event.request_body, event.message
     if request_body is None or message is None:
         return
-    times = {topic_partition: row.get("timestamp", -1) for topic_partition, row, _ in _rows(request_body)}
+    times = {topic_partition: row.get("timestamp", -1) for topic_partition, row, _ in _partition_rows(request_body)}
     if all(time < 0 and time != _MAX_TIMESTAMP for time in times.values()):
         return
-    lookups = connection.run.state(_Found)
-    for topic_partition, row, path in _rows(message.body):
+    lookups = connection.run.state(_Lookups)
+    for topic_partition, row, path in _partition_rows(message.body):
         requested, timestamp, offset = times.get(topic_partition, -1), row.get("timestamp", -1), row.get("offset", -1)
         if row.get("error_code") or "offset" not in row or (requested < 0 and requested != _MAX_TIMESTAMP):
             continue
@@ -118,7 +118,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
             )
 
 
-def _rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
+def _partition_rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     for i, topic in enumerate(body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
-            yield (topic_of(topic), row.get("partition_index", 0)), row, ("topics", i, "partitions", j)
+            yield (topic_name_or_id(topic), row.get("partition_index", 0)), row, ("topics", i, "partitions", j)

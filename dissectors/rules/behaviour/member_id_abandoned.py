@@ -21,7 +21,7 @@ _MS = 1_000_000
 _HINT = "rejoin at once with the member_id of the MEMBER_ID_REQUIRED response, even after a disconnect"
 
 
-class _Issued:
+class _IssuedIds:
     """Member ids that were assigned on a connection and not used yet, as (group, member id)."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ def member_id_abandoned(
             request=request,
         )
         return
-    issued = connection.state(_Issued).ids
+    issued = connection.state(_IssuedIds).ids
     if isinstance(event, ConnectionEnded):
         if event.by == "client":
             for key in issued:

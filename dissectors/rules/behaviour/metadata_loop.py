@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from dissectors.connections.addresses import canonical, split
+from dissectors.connections.addresses import canonicalize_host, split
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -131,7 +131,7 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     other_connections = connection.run.state(ConnectionsByClient).others(connection)
     reached_addresses = {split(connection_state.dialled) for connection_state in (connection, *islice(other_connections, _MAX_CONNECTIONS))}
-    unreached_brokers = [broker for broker in brokers if (canonical(broker.host), broker.port) not in reached_addresses]
+    unreached_brokers = [broker for broker in brokers if (canonicalize_host(broker.host), broker.port) not in reached_addresses]
     broker = (unreached_brokers or brokers)[0]
     text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "

@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderContradictions, LeaderDenials
+from dissectors.trackers.leaders import NOT_LEADER, PARTITION_FIELDS, LeaderContradictions, LeaderDenials
 from dissectors.trackers.partitions import label, refusals
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -84,9 +84,9 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     denials = leader_denials.of(event, connection)
     if not denials or message is None:
         return
-    for topic_partition, code, path in refusals(message.body, *ROWS[message.api]):
+    for topic_partition, code, path in refusals(message.body, *PARTITION_FIELDS[message.api]):
         denial = denials.get(topic_partition) if code == NOT_LEADER else None
-        if connection.run.state(LeaderContradictions).holds(connection.server, topic_partition, event.at):
+        if connection.run.state(LeaderContradictions).contains(connection.server, topic_partition, event.at):
             continue  # S069: the server contradicts itself
         if (
             denial is not None

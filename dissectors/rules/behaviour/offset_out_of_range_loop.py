@@ -13,7 +13,7 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -52,18 +52,18 @@ class _Redirects:
         for topic in event.message.body.get("responses") or () if event.message is not None else ():
             for row in topic.get("partitions") or ():
                 if (replica := row.get("preferred_read_replica", -1)) >= 0:
-                    key = *_consumer(connection), topic_of(topic), row.get("partition_index", 0)
+                    key = *_consumer_key(connection), topic_name_or_id(topic), row.get("partition_index", 0)
                     redirect = _Redirect(connection.server, replica, row.get("high_watermark", -1), event.at)
                     self._latest[key] = redirect
 
-    def to(self, topic_partition: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
+    def latest_redirect(self, topic_partition: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
         """The recent redirect that led a consumer to this connection's server."""
-        redirect = self._latest.get((*_consumer(connection), *topic_partition))
+        redirect = self._latest.get((*_consumer_key(connection), *topic_partition))
         is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED
         return redirect if is_recent else None
 
 
-def _consumer(connection: ConnectionState) -> tuple[str, str | None]:
+def _consumer_key(connection: ConnectionState) -> tuple[str, str | None]:
     return host_of(connection.client), connection.client_id
 
 
@@ -129,7 +129,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         connection.run.subscribe("S026")
         if times % _INTERVAL:
             continue
-        redirect = redirects.to(topic_partition, connection, event.at)
+        redirect = redirects.latest_redirect(topic_partition, connection, event.at)
         if redirect is not None and offsets[topic_partition] < redirect.high_watermark:
             yield Problem(
                 f"{redirect.leader} sends the consumer of {label(topic_partition, connection)} to replica {redirect.replica} "

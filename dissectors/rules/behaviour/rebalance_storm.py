@@ -97,7 +97,7 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
         generations.assigned[group] = generations.assigned.get(group, False) or message.body["error_code"] == 0
         return
     generation = message.body["generation_id"]
-    if message.body["error_code"] != 0 or connection.run.state(MisledGroups).holds(group, event.at):
+    if message.body["error_code"] != 0 or connection.run.state(MisledGroups).contains(group, event.at):
         return
     baselines = generations.baselines
     first, since = baselines.get(group, (generation, event.at))

@@ -9,7 +9,7 @@ from dissectors.connections.events import ConnectionEnded, RequestReceived, Resp
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.schemas.codes import Error
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -27,7 +27,7 @@ _HINT = (
 _MAX_CLIENTS = 10_000
 
 
-class _Told(BoundedDict[str, tuple[int, str]]):
+class _Rebootstraps(BoundedDict[str, tuple[int, str]]):
     """By connection: when it had the error (ns), and the API whose response had it."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def rebootstrap_ignored(
     https://github.com/confluentinc/librdkafka/issues/5605
     https://github.com/twmb/franz-go/pull/1445
     """
-    rebootstraps = connection.run.state(_Told)
+    rebootstraps = connection.run.state(_Rebootstraps)
     key = connection.connection_id
     if isinstance(event, ResponseReceived):
         message = event.message
@@ -102,7 +102,7 @@ def rebootstrap_ignored(
         if event.at - at < connection.run.limit(GRACE) * SECOND:
             return
         yield Problem(
-            f"{named(connection)} sends {event.message.api} to {connection.server} {(event.at - at) / SECOND:.1f} s "
+            f"{client_label(connection)} sends {event.message.api} to {connection.server} {(event.at - at) / SECOND:.1f} s "
             f"after the {api} response with REBOOTSTRAP_REQUIRED, on the same connection",
             hint=_HINT,
             expected="new connections to the bootstrap servers",

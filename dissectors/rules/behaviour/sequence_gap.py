@@ -26,7 +26,7 @@ _IDLE = 60 * SECOND
 _COMPLETE_FOR = 60 * SECOND
 
 
-class _Refused(Recurrence):
+class _Refusals(Recurrence):
     """Refusals per batch of a producer."""
 
 
@@ -121,7 +121,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
         partition = label(topic_partition, connection)
         gap = producers.answered.gaps.get(topic_partition) if producers.answered and is_whole else None
         key = connection.server, topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
-        times = connection.run.state(_Refused).count(key, event.at)
+        times = connection.run.state(_Refusals).count(key, event.at)
         if gap is not None:
             yield Problem(
                 f"{producer} sends sequence {gap.sequence} to {partition} but {gap.expected} is expected, so the "
@@ -132,7 +132,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 got=str(gap.sequence),
                 cause=topic_partition[0],
             )
-        elif (idle := _idle(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)) >= _IDLE:
+        elif (idle := _idle_time(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)) >= _IDLE:
             yield Problem(
                 f"{producer} sends sequence {batch.base_sequence} to {partition}, the one after those that the broker "
                 f"has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten the "
@@ -153,6 +153,6 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
             )
 
 
-def _idle(earlier: Attempt | None, latest: Attempt | None) -> int:
+def _idle_time(earlier: Attempt | None, latest: Attempt | None) -> int:
     """The time (ns) between the requests of two batches of a producer, 0 if one of them is unknown."""
     return 0 if earlier is None or latest is None else latest.at - earlier.at

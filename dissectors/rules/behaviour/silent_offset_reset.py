@@ -8,7 +8,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.behaviour.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
 from dissectors.trackers.fetches import Fetches, is_follower, requested_partitions
@@ -86,7 +86,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
             partition, action = label(topic_partition, connection), "skips" if new_offset > old_offset else "goes back"
             yield Problem(
                 f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at {new_offset}: it {action} "
-                f"{counted(abs(new_offset - old_offset), 'offset')}",
+                f"{count_text(abs(new_offset - old_offset), 'offset')}",
                 **locate(event.message, *path, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "
                 "application decide",

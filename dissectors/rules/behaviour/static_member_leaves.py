@@ -17,10 +17,10 @@ from dissectors.trackers.state import ConnectionState
 #: Kafka's default session timeout (ns): for so long the partitions of a static member wait for it.
 _SESSION = 45 * SECOND
 _MAX_MEMBERS = 10_000
-_LEAVES, _JOINS = -1, 0
+_LEAVE_EPOCH, _JOIN_EPOCH = -1, 0
 
 
-class _Left:
+class _Departures:
     """By group and instance id: when a static member left for good (ns), and how."""
 
     def __init__(self) -> None:
@@ -84,19 +84,19 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
     """
     message = event.message
-    body, departures = message.body, connection.run.state(_Left).members
+    body, departures = message.body, connection.run.state(_Departures).members
     group = body.get("group_id") or ""
     if message.api == "LeaveGroup":
         for member in body.get("members") or ():
             if member.get("group_instance_id") and member.get("member_id"):
                 departures[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
         return
-    instance, epoch = _identity(body)
+    instance, epoch = _member_identity(body)
     if not instance:
         return
-    if epoch == _LEAVES:
+    if epoch == _LEAVE_EPOCH:
         departures[group, instance] = (event.at, "member_epoch -1")
-    elif epoch == _JOINS and (departure := departures.pop((group, instance), None)) is not None:
+    elif epoch == _JOIN_EPOCH and (departure := departures.pop((group, instance), None)) is not None:
         at, leave_request = departure
         if event.at - at < _SESSION:
             uses_epochs = leave_request != "LeaveGroup"
@@ -111,8 +111,8 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
             )
 
 
-def _identity(body: Mapping[str, Any]) -> tuple[str | None, int | None]:
+def _member_identity(body: Mapping[str, Any]) -> tuple[str | None, int | None]:
     """The instance id in a heartbeat or JoinGroup, and its epoch; a JoinGroup without member id joins, too."""
     if "member_epoch" in body:
         return body.get("instance_id"), body["member_epoch"]
-    return body.get("group_instance_id"), None if body.get("member_id") else _JOINS
+    return body.get("group_instance_id"), None if body.get("member_id") else _JOIN_EPOCH

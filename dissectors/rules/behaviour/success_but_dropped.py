@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
@@ -21,7 +21,7 @@ _ALL = -1
 _LATEST = -1
 
 
-class _Acknowledged(BoundedDict[tuple[str, TopicPartition], tuple[int, int]]):
+class _AcknowledgedOffsets(BoundedDict[tuple[str, TopicPartition], tuple[int, int]]):
     """Per server and partition: the last offset acknowledged with acks=all, and when."""
 
     def __init__(self) -> None:
@@ -88,13 +88,13 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or event.request is None:
         return
-    acknowledged = connection.run.state(_Acknowledged)
+    acknowledged = connection.run.state(_AcknowledgedOffsets)
     if message.api == "Produce":
         if request_body.get("acks") == _ALL:
             connection.run.subscribe("S049")
             server, names = connection.server, connection.run.topic_names
             for topic in message.body.get("responses") or ():
-                name = topic_of(topic)
+                name = topic_name_or_id(topic)
                 for row in topic.get("partition_responses") or ():
                     if not row.get("error_code") and (offset := row.get("base_offset", -1)) >= 0:
                         acknowledged[server, (names.get(name, name), row.get("index", 0))] = (offset, event.at)
@@ -108,11 +108,11 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         if not connection.state(Fetches).is_empty:
             return
         ends, field = (
-            _rows(message.body, "responses", "partitions", "partition_index", connection),
+            _partition_rows(message.body, "responses", "partitions", "partition_index", connection),
             "high_watermark",
         )
     else:
-        ends, field = _latest(request_body, message.body, connection), "offset"
+        ends, field = _latest_offset_rows(request_body, message.body, connection), "offset"
     for topic_partition, row, path in ends:
         offset, at = acknowledged.get((connection.server, topic_partition), (-1, 0))
         end = row.get(field, -1)
@@ -131,18 +131,18 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         )
 
 
-def _rows(
+def _partition_rows(
     body: Mapping[str, Any], topics: str, partitions: str, index: str, connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     names = connection.run.topic_names
     for i, topic in enumerate(body.get(topics) or ()):
-        name = topic_of(topic)
+        name = topic_name_or_id(topic)
         name = names.get(name, name)
         for j, row in enumerate(topic.get(partitions) or ()):
             yield (name, row.get(index, 0)), row, (topics, i, partitions, j)
 
 
-def _latest(
+def _latest_offset_rows(
     request_body: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     """Partition ends in a ListOffsets response.
@@ -153,9 +153,9 @@ def _latest(
         return
     requested = {
         topic_partition
-        for topic_partition, row, _ in _rows(request_body, "topics", "partitions", "partition_index", connection)
+        for topic_partition, row, _ in _partition_rows(request_body, "topics", "partitions", "partition_index", connection)
         if row.get("timestamp") == _LATEST
     }
-    for topic_partition, row, path in _rows(body, "topics", "partitions", "partition_index", connection):
+    for topic_partition, row, path in _partition_rows(body, "topics", "partitions", "partition_index", connection):
         if topic_partition in requested:
             yield topic_partition, row, path

@@ -26,7 +26,7 @@ _MAX_CLIENTS = 10_000
 _RETRIES_WITHIN = 2_000_000_000
 
 
-class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
+class _AbandonedWaits(BoundedDict[tuple[str, str | None, str], deque[float]]):
     """Per client (host and client id) and API: the waiting times (ms) of the last abandoned requests."""
 
     def __init__(self) -> None:
@@ -34,16 +34,16 @@ class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenUp:
-    """A request whose connection the client has closed, and the client's connections that were open then (`beside`)."""
+class _AbandonedRequest:
+    """A request whose connection the client has closed, and the client's connections that were open then (`other_connection_ids`)."""
 
     api: str
     waited: float
     allowed: int
-    beside: frozenset[str]
+    other_connection_ids: frozenset[str]
 
 
-class _Closed(BoundedDict[tuple[str, str | None], int]):
+class _LastCloses(BoundedDict[tuple[str, str | None], int]):
     """When each client (host and client id) last closed a connection (ns)."""
 
     def __init__(self) -> None:
@@ -113,12 +113,12 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     https://github.com/apache/kafka/pull/5962
     """
     if isinstance(event, DeadlinePassed):
-        yield from _judge(event.about, connection)
+        yield from _check_abandoned(event.about, connection)
         return
     if event.by != "client":
         return
     client = host_of(connection.client), connection.client_id
-    closed = connection.run.state(_Closed)
+    closed = connection.run.state(_LastCloses)
     closed_at, closed[client] = closed.get(client), event.at
     if not event.unanswered:
         return
@@ -133,18 +133,18 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     other_connection_ids = frozenset(other_connection.connection_id for other_connection in connection.run.state(ConnectionsByClient).others(connection))
     if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
         return  # the last of several connections that the client closes
-    abandoned = _GivenUp(message.api, waited, allowed, other_connection_ids)
+    abandoned = _AbandonedRequest(message.api, waited, allowed, other_connection_ids)
     connection.expect("S039", connection.connection_id, by=event.at + _RETRIES_WITHIN, about=abandoned)
 
 
-def _judge(abandoned: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
+def _check_abandoned(abandoned: _AbandonedRequest, connection: ConnectionState) -> Iterator[Problem]:
     """Report a client that has again given up on a request, unless it has closed all its connections."""
     remaining = list(connection.run.state(ConnectionsByClient).others(connection))
-    if not (any(other_connection.connection_id in abandoned.beside for other_connection in remaining) if abandoned.beside else remaining):
+    if not (any(other_connection.connection_id in abandoned.other_connection_ids for other_connection in remaining) if abandoned.other_connection_ids else remaining):
         return  # the client was closed
     api, waited, allowed = abandoned.api, abandoned.waited, abandoned.allowed
     key = (host_of(connection.client), connection.client_id, api)
-    waits = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_THRESHOLD))
+    waits = connection.run.state(_AbandonedWaits).touch(key, lambda: deque(maxlen=_THRESHOLD))
     waits.append(waited)
     if len(waits) == _THRESHOLD and max(waits) - min(waits) <= _TOLERANCE * waited:
         yield Problem(

@@ -24,7 +24,7 @@ _RESET_AFTER = 60 * SECOND
 _MAX_TOPICS = 1000
 
 
-class _Stale:
+class _StaleTopicIds:
     """Refused topic ids of one connection: time of the first and the latest refusal, and their number."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
         if code not in _ID_ERRORS or topic in reported:
             continue
         reported.add(topic)
-        stale_topics = connection.state(_Stale).topics
+        stale_topics = connection.state(_StaleTopicIds).topics
         since, last, times = stale_topics.get(topic, (event.at, event.at, 0))
         if event.at - last > _RESET_AFTER:
             since, times = event.at, 0

@@ -32,7 +32,7 @@ _EVICTED = (
 
 
 @dataclass(slots=True)
-class _Refused:
+class _MemberRefusals:
     first: int
     times: int = 0
 
@@ -41,7 +41,7 @@ class _Members:
     """(group, member id) of members that were refused since they were last accepted."""
 
     def __init__(self) -> None:
-        self.refused: BoundedDict[tuple[str, str], _Refused] = BoundedDict(MAX_MEMBERS)
+        self.refused: BoundedDict[tuple[str, str], _MemberRefusals] = BoundedDict(MAX_MEMBERS)
 
 
 @rule(
@@ -110,7 +110,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or message.diagnosis is not None or not (member := request_body.get("member_id")):
         return
-    code, path = _outcome(message)
+    code, path = _member_error(message)
     refused = connection.run.state(_Members).refused
     key = (request_body.get("group_id", ""), member)
     if code != UNKNOWN_MEMBER_ID:
@@ -120,11 +120,11 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
                 connection.run.unsubscribe("S015")
         return
     connection.run.subscribe("S015")
-    refusals = refused.touch(key, lambda: _Refused(event.at))
+    refusals = refused.touch(key, lambda: _MemberRefusals(event.at))
     refusals.times += 1
     if refusals.times < THRESHOLD or event.at - refusals.first < MIN_DURATION:
         return
-    if connection.run.state(MisledGroups).holds(key[0], event.at):
+    if connection.run.state(MisledGroups).contains(key[0], event.at):
         return
     behaviour, hint = _advice(message.api, request_body)
     yield Problem(
@@ -150,7 +150,7 @@ def _advice(api: str, request_body: Mapping[str, Any]) -> tuple[str, str]:
     )
 
 
-def _outcome(message: Message) -> tuple[int, tuple[str | int, ...]]:
+def _member_error(message: Message) -> tuple[int, tuple[str | int, ...]]:
     """The error code that concerns the member, and its path."""
     if message.api != "OffsetCommit":
         return message.body["error_code"], ("error_code",)

@@ -82,11 +82,11 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     message, request = event.message, event.request
     if message is None or request is None or (request_body := event.request_body) is None:
         return
-    refusal = _error(event, message, connection)
+    refusal = _fencing_error(event, message, connection)
     if refusal is None:
         return
     code, path = refusal
-    producer = _producer(request.message, request_body)
+    producer = _producer_text(request.message, request_body)
     refused_producers = connection.run.state(_RefusedProducers).producers
     times, last = refused_producers.get(producer, (0, 0))
     if event.at - last > _RESET_AFTER:
@@ -104,7 +104,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
         )
 
 
-def _error(event: ResponseReceived, message: Message, connection: ConnectionState) -> tuple[int, list[str]] | None:
+def _fencing_error(event: ResponseReceived, message: Message, connection: ConnectionState) -> tuple[int, list[str]] | None:
     if message.api == "Produce":
         refused = connection.run.state(Producers).refused
         return next(
@@ -119,7 +119,7 @@ def _error(event: ResponseReceived, message: Message, connection: ConnectionStat
     return (field.code, parts(field.path)) if field else None
 
 
-def _producer(request: Message, request_body: dict[str, object]) -> str:
+def _producer_text(request: Message, request_body: dict[str, object]) -> str:
     if name := summary.transactional_id(request):
         return f"transactional producer {name!r}"
     rows = chain.from_iterable(topic.partitions for topic in topic_records(request))

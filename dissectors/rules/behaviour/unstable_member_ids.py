@@ -28,7 +28,7 @@ _MS = 1_000_000
 
 MAX_MEMBERS = 10_000
 
-_Key = tuple[str, str | None, str]
+_MemberKey = tuple[str, str | None, str]
 
 
 @dataclass(slots=True)
@@ -47,14 +47,14 @@ class _Members:
     """The members of a run, by host, client id and group."""
 
     def __init__(self) -> None:
-        self.known: BoundedDict[_Key, _Member] = BoundedDict(MAX_MEMBERS)
+        self.known: BoundedDict[_MemberKey, _Member] = BoundedDict(MAX_MEMBERS)
 
 
 class _ConnectionMembers:
     """The members that joined on a connection."""
 
     def __init__(self) -> None:
-        self.keys: BoundedDict[_Key, None] = BoundedDict(100)
+        self.keys: BoundedDict[_MemberKey, None] = BoundedDict(100)
 
 
 @rule(
@@ -139,27 +139,27 @@ def unstable_member_ids(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-394%3A+Require+member.id+for+initial+join+group+request
     """
     if isinstance(event, ConnectionEnded):
-        yield from _ended(event, connection)
+        yield from _check_unanswered_joins(event, connection)
         return
     message, members = event.message, connection.run.state(_Members).known
     if message is None or message.diagnosis is not None:
         return
     if isinstance(event, RequestReceived):
         if message.api == "LeaveGroup" and members:
-            members.pop(_key(connection, message), None)
+            members.pop(_member_key(connection, message), None)
     elif event.request is not None and event.request_body is not None:
-        key = _key(connection, event.request.message)
+        key = _member_key(connection, event.request.message)
         if message.api == "JoinGroup" and message.body["error_code"] == 0:
-            yield from _joined(message, key, event.request_body, event.at, connection)
-        elif members and _membership_lost(message.body):
+            yield from _check_join(message, key, event.request_body, event.at, connection)
+        elif members and _is_membership_lost(message.body):
             members.pop(key, None)
 
 
-def _key(connection: ConnectionState, request: Message) -> _Key:
+def _member_key(connection: ConnectionState, request: Message) -> _MemberKey:
     return host_of(connection.client), request.client_id, request.body.get("group_id", "")
 
 
-def _membership_lost(body: dict[str, Any]) -> bool:
+def _is_membership_lost(body: dict[str, Any]) -> bool:
     if "topics" in body:  # OffsetCommit
         return any(
             partition["error_code"] in _MEMBERSHIP_LOST
@@ -169,16 +169,16 @@ def _membership_lost(body: dict[str, Any]) -> bool:
     return body["error_code"] in _MEMBERSHIP_LOST
 
 
-def _joined(
-    message: Message, key: _Key, request_body: dict[str, Any], at: int, connection: ConnectionState
+def _check_join(
+    message: Message, key: _MemberKey, request_body: dict[str, Any], at: int, connection: ConnectionState
 ) -> Iterator[Problem]:
     sent_id, returned_id, group = request_body.get("member_id"), message.body["member_id"], key[2]
     if not returned_id or request_body.get("group_instance_id") is not None:
         return  # a static member is known by its instance id
-    if connection.run.state(MisledGroups).holds(group, at):
+    if connection.run.state(MisledGroups).contains(group, at):
         return
     if not sent_id:
-        yield from _joined_as_new(key, at, request_body, connection, message)
+        yield from _count_new_join(key, at, request_body, connection, message)
     elif sent_id != returned_id:
         yield Problem(
             f"member {sent_id!r} joined group {group!r} but the response has another member id, {returned_id!r}",
@@ -193,7 +193,7 @@ def _joined(
         connection.run.state(_Members).known.pop(key, None)  # the member has kept its id
 
 
-def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+def _check_unanswered_joins(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     # From version 4 on, a new member first gets its id, and is not a member until it has joined with that id.
     joins = [
         request.message
@@ -202,15 +202,15 @@ def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Prob
     ]
     for message in joins if event.by == "client" else ():
         if message.well_formed and not message.body.get("member_id"):
-            yield from _joined_as_new(_key(connection, message), event.at, message.body, connection, None)
+            yield from _count_new_join(_member_key(connection, message), event.at, message.body, connection, None)
     members = connection.run.state(_Members).known
     for key in connection.state(_ConnectionMembers).keys:
         if (member := members.get(key)) is not None and member.connection_id == connection.connection_id:
             member.connection_id = None
 
 
-def _joined_as_new(
-    key: _Key, at: int, request_body: dict[str, Any], connection: ConnectionState, message: Message | None
+def _count_new_join(
+    key: _MemberKey, at: int, request_body: dict[str, Any], connection: ConnectionState, message: Message | None
 ) -> Iterator[Problem]:
     """Count a join with an empty member id. `message` is the response, None if the client did not wait for it."""
     members, connection_id = connection.run.state(_Members).known, connection.connection_id

@@ -10,8 +10,8 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.fetched_offsets import fetched_groups
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.commits import Commits, key_of
-from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.commits import Commits, commit_key
+from dissectors.trackers.partitions import topic_name_or_id
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
@@ -87,7 +87,7 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
             for j, row in enumerate(topic.get("partitions") or ()):
                 if row.get("committed_offset") != _NOTHING or row.get("error_code"):
                     continue
-                key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)
+                key = commit_key(group, (topic_name_or_id(topic), row.get("partition_index", 0)), connection)
                 commit = commits.last(key)
                 if commit is None or commit.offset < 0 or not 0 < request.at - commit.at < _WITHIN:
                     continue

@@ -102,15 +102,15 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
         return
     error = next((error for error in summary.errors(message) if error.code == contradiction.error), None)
     yield Problem(
-        f"the coordinator contradicts itself: {_text(contradiction, message.api)}",
+        f"the coordinator contradicts itself: {_contradiction_text(contradiction, message.api)}",
         **locate(message, *parts(error.path if error is not None else "error_code")),
-        hint=f"fix the broker: {_change(contradiction)}; check its log, and whether a second broker takes itself for the "
+        hint=f"fix the broker: {_fix_text(contradiction)}; check its log, and whether a second broker takes itself for the "
         "coordinator of this group; the members do nothing wrong",
         cause=f"{contradiction.group} {message.api} {contradiction.error}",
     )
 
 
-def _text(contradiction: SelfContradiction, api: str) -> str:
+def _contradiction_text(contradiction: SelfContradiction, api: str) -> str:
     error, elapsed = contradiction.error.name, duration(contradiction.before)
     if contradiction.members is not None:
         return (
@@ -125,7 +125,7 @@ def _text(contradiction: SelfContradiction, api: str) -> str:
     return f"{opening} for {unit} {contradiction.generation}, which it gave member {contradiction.member_id!r} {elapsed} before"
 
 
-def _change(contradiction: SelfContradiction) -> str:
+def _fix_text(contradiction: SelfContradiction) -> str:
     if contradiction.members is not None:
         return "it must begin a rebalance only if a member joins, leaves or expires"
     if contradiction.error is Error.UNKNOWN_MEMBER_ID:

@@ -55,21 +55,21 @@ def cursor_stands_still(event: ResponseReceived, _: ConnectionState) -> Iterator
     if message is None or request_body is None or message.diagnosis is not None:
         return
     cursor, next_cursor = request_body.get("cursor"), message.body.get("next_cursor")
-    if cursor and next_cursor and _place(next_cursor) <= _place(cursor):
+    if cursor and next_cursor and _cursor_position(next_cursor) <= _cursor_position(cursor):
         yield Problem(
-            f"next_cursor is {_text(next_cursor)}, but the request began at {_text(cursor)}: the client requests the same "
+            f"next_cursor is {_cursor_text(next_cursor)}, but the request began at {_cursor_text(cursor)}: the client requests the same "
             "page forever",
             **locate(message, "next_cursor"),
             hint="fix the server: next_cursor names the first partition that the response does not have, or is null",
-            expected=f"a partition after {_text(cursor)}, or null",
-            got=_text(next_cursor),
+            expected=f"a partition after {_cursor_text(cursor)}, or null",
+            got=_cursor_text(next_cursor),
         )
 
 
-def _place(cursor: Mapping[str, Any]) -> tuple[str, int]:
+def _cursor_position(cursor: Mapping[str, Any]) -> tuple[str, int]:
     return cursor.get("topic_name") or "", cursor.get("partition_index", 0)
 
 
-def _text(cursor: Mapping[str, Any]) -> str:
-    name, partition = _place(cursor)
+def _cursor_text(cursor: Mapping[str, Any]) -> str:
+    name, partition = _cursor_position(cursor)
     return f"{name}[{partition}]"

@@ -33,7 +33,7 @@ class _End(NamedTuple):
 
     epoch: int
     offset: int
-    asked_at: int
+    requested_at: int
     is_current: bool
 
 
@@ -41,8 +41,8 @@ class _Ends:
     """Ends that were returned, until the partition is fetched, and the high watermarks of these fetches."""
 
     def __init__(self) -> None:
-        self.asked_at = 0
-        self.of: BoundedDict[_Key, _End] = BoundedDict(_MAX_PARTITIONS)
+        self.requested_at = 0
+        self.by_partition: BoundedDict[_Key, _End] = BoundedDict(_MAX_PARTITIONS)
         self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
@@ -115,12 +115,12 @@ def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> I
         return
     ends = connection.run.state(_Ends)
     if message.api == "Fetch":
-        yield from _compare(event, ends, connection)
+        yield from _check_fetched_records(event, ends, connection)
     elif request_body.get("replica_id", -2) < 0:  # not a follower
-        yield from _answered(event, request_body, event.request.at, ends, connection)
+        yield from _check_returned_ends(event, request_body, event.request.at, ends, connection)
 
 
-def _answered(
+def _check_returned_ends(
     event: ResponseReceived, request_body: Mapping[str, Any], requested_at: int, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Compare the ends with high watermarks of fetches before; keep them for those that follow."""
@@ -139,8 +139,8 @@ def _answered(
                 continue
             key = connection.server, name, partition
             current_epoch = requested_row.get("current_leader_epoch", -1)
-            ends.of[key] = _End(epoch, offset, requested_at, current_epoch <= epoch)
-            ends.asked_at = event.at
+            ends.by_partition[key] = _End(epoch, offset, requested_at, current_epoch <= epoch)
+            ends.requested_at = event.at
             connection.run.subscribe("S097", api="Fetch")
             watermark, seen_at = ends.watermarks.get(key, (-1, requested_at))
             if 0 <= current_epoch <= epoch and offset < watermark and 0 < requested_at - seen_at <= _WITHIN:
@@ -162,9 +162,9 @@ _HINT = (
 )
 
 
-def _compare(event: ResponseReceived, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
+def _check_fetched_records(event: ResponseReceived, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
     """Compare fetched records with the end of their epoch; remember the high watermarks."""
-    if event.at - ends.asked_at > _OBSERVED:
+    if event.at - ends.requested_at > _OBSERVED:
         connection.run.unsubscribe("S097", api="Fetch")
         return
     message = event.message
@@ -173,22 +173,22 @@ def _compare(event: ResponseReceived, ends: _Ends, connection: ConnectionState) 
         name = connection.run.topic_names.get(topic.key, topic.key)
         for j, partition in enumerate(topic.partitions):
             key = connection.server, name, partition.partition or 0
-            end = ends.of.get(key)
+            end = ends.by_partition.get(key)
             if (
                 end is None
                 or partition.row.get("error_code")
                 or event.request is None
-                or event.request.at < end.asked_at
+                or event.request.at < end.requested_at
             ):
                 continue
             ends.watermarks[key] = partition.row.get("high_watermark", -1), event.at
             batch = partition.batch
             if batch is None or batch.partition_leader_epoch != end.epoch or batch.last_offset < end.offset:
                 continue
-            is_older = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.asked_at - SECOND
+            is_older = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.requested_at - SECOND
             if end.is_current and not is_older:
                 continue  # it may have been written since
-            del ends.of[key]
+            del ends.by_partition[key]
             yield Problem(
                 f"OffsetForLeaderEpoch returned {end.offset} as the end of leader epoch {end.epoch} of "
                 f"{name}[{key[2]}], but {connection.server} has records {batch.base_offset} to {batch.last_offset} of "

@@ -22,13 +22,13 @@ from dissectors.trackers.versions import client_key
 _MAX_PARTITIONS = 10_000
 
 #: The APIs whose responses give a producer its epoch. EndTxn does since version 5 (KIP-890).
-_GIVING = ("InitProducerId", "EndTxn")
+_GRANTING_APIS = ("InitProducerId", "EndTxn")
 
 #: The APIs whose requests have the producer's epoch.
-_USING = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+_USING_APIS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 
-class _Given:
+class _GrantedEpochs:
     """The highest epoch that a client got for a producer id."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class _Given:
     "S074",
     severity=Severity.ERROR,
     events=(RequestReceived,),
-    apis=_USING,
+    apis=_USING_APIS,
     also=(
-        Trigger((ResponseReceived,), _GIVING, broken=True),
+        Trigger((ResponseReceived,), _GRANTING_APIS, broken=True),
         Trigger((RequestReceived,), ("Produce",), only=FrameFlags.IRREGULAR | FrameFlags.RAISED),
     ),
     needs=(Losses, Producers),
@@ -104,15 +104,15 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent%2Ftransactional+producer
     https://github.com/confluentinc/librdkafka/issues/2749
     """
-    state = connection.run.state(_Given)
+    state = connection.run.state(_GrantedEpochs)
     epochs = state.epochs
     if state.losses.is_outdated(connection):
         epochs.clear()  # an epoch may have been among the lost bytes
     if isinstance(event, ResponseReceived):
-        _learn(event, epochs, connection)
+        _learn_epoch(event, epochs, connection)
         return
     message, client = event.message, client_key(connection)
-    for producer_id, epoch, path in _used(message) if epochs else ():
+    for producer_id, epoch, path in _used_epochs(message) if epochs else ():
         granted_epoch = epochs.get((client, producer_id))
         if granted_epoch is None or epoch <= granted_epoch:
             continue
@@ -128,7 +128,7 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
         )
 
 
-def _learn(event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
+def _learn_epoch(event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
     message = event.message
     if message is None or message.diagnosis is not None or not message.well_formed or event.damaged:
         epochs.clear()
@@ -139,7 +139,7 @@ def _learn(event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], c
         epochs[key] = epoch if message.api == "InitProducerId" else max(epoch, epochs.get(key, 0))
 
 
-def _used(message: Message) -> Iterator[tuple[int, int, tuple[str | int, ...]]]:
+def _used_epochs(message: Message) -> Iterator[tuple[int, int, tuple[str | int, ...]]]:
     """The producer ids and epochs in a request of a transactional producer, with the path of the epoch."""
     if message.api == "Produce":
         for i, topic in enumerate(topic_records(message)):

@@ -18,11 +18,11 @@ _THRESHOLD = 3
 _MAX_MEMBERS = 10_000
 
 
-class _Stuck:
+class _StuckEpochs:
     """By group and member: the epoch of its heartbeats, and their number, while it differs from the one given last."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_MEMBERS)
+        self.by_member: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(
@@ -87,8 +87,8 @@ def heartbeat_epoch_stuck(event: RequestReceived, connection: ConnectionState) -
         return
     body = message.body
     group, member, epoch = body["group_id"], body["member_id"], body["member_epoch"]
-    granted = connection.run.state(GrantedGenerations).given(connection.server, group, member)
-    stuck_epochs = connection.run.state(_Stuck).of
+    granted = connection.run.state(GrantedGenerations).latest_generation(connection.server, group, member)
+    stuck_epochs = connection.run.state(_StuckEpochs).by_member
     if granted is None or epoch <= 0 or epoch == granted[0]:
         if stuck_epochs:
             stuck_epochs.pop((group, member), None)

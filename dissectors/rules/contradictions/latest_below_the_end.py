@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.partitions import topic_name_or_id
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -101,16 +101,16 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     if message is None or request_body is None or event.request is None or message.diagnosis is not None:
         return
     if message.api == "Fetch":
-        _watermarks(event, message.body, offsets, connection)
+        _store_watermarks(event, message.body, offsets, connection)
         return
     timestamps = {
-        (topic_of(topic), row.get("partition_index", 0)): row.get("timestamp", 0)
+        (topic_name_or_id(topic), row.get("partition_index", 0)): row.get("timestamp", 0)
         for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
     }
     for i, topic in enumerate(message.body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
-            topic_partition, offset = (topic_of(topic), row.get("partition_index", 0)), row.get("offset", -1)
+            topic_partition, offset = (topic_name_or_id(topic), row.get("partition_index", 0)), row.get("offset", -1)
             timestamp, key = timestamps.get(topic_partition), _key(*topic_partition, connection)
             if row.get("error_code") or offset < 0 or request_body.get("isolation_level"):
                 continue
@@ -119,7 +119,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
             if timestamp != _LATEST:
                 continue
             requested_at = event.request.at
-            watermark, start = (_before(source, key, requested_at) for source in (offsets.watermarks, offsets.starts))
+            watermark, start = (_recent_offset(source, key, requested_at) for source in (offsets.watermarks, offsets.starts))
             if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
                 offsets.asked[key] = offsets.asked_at = event.at
                 connection.run.subscribe("S089")
@@ -136,7 +136,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
                 )
 
 
-def _watermarks(
+def _store_watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
     """Remember the high watermarks of partitions whose latest offset was asked for."""
@@ -145,7 +145,7 @@ def _watermarks(
         return
     server, names, asked = connection.server, connection.run.topic_names, offsets.asked
     for topic in body.get("responses") or ():
-        name = topic_of(topic)
+        name = topic_name_or_id(topic)
         name = names.get(name, name)
         for row in topic.get("partitions") or ():
             key = (server, name, row.get("partition_index", 0))
@@ -157,7 +157,7 @@ def _key(topic: str, partition: int, connection: ConnectionState) -> _Key:
     return connection.server, connection.run.topic_names.get(topic, topic), partition
 
 
-def _before(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
+def _recent_offset(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
     """The offset that was returned before a request was sent at `at` (ns); -1 if it is unknown, later or too old."""
     offset, seen_at = offsets.get(key, (-1, at))
     return offset if 0 < at - seen_at <= _WITHIN else -1

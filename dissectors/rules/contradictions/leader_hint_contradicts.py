@@ -12,7 +12,7 @@ from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.cluster_views import ClusterViews
 from dissectors.trackers.leaders import LeaderContradictions
-from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.partitions import label, topic_name_or_id
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -23,7 +23,7 @@ THRESHOLD = 3
 _NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
 
 
-class _NamesItself(Recurrence):
+class _SelfReferences(Recurrence):
     """Refusals of a server that names itself as the leader, per partition."""
 
     within = 10_000_000_000
@@ -85,19 +85,19 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
     if message is None:
         return
     endpoints = [endpoint["node_id"] for endpoint in message.body.get("node_endpoints") or ()]
-    rows = list(_denials(message.body))
+    rows = list(_refused_partitions(message.body))
     leaders = {leader for _, _, leader in rows}
     unrelated_endpoints = [endpoint for endpoint in endpoints if endpoint not in leaders]
     for topic_partition, path, leader in rows:
         has_no_endpoint = bool(unrelated_endpoints) and leader not in endpoints
         names_itself = leader == connection.run.state(ClusterViews).node_id(connection.server, connection.server)
         if names_itself and not has_no_endpoint:
-            times = connection.run.state(_NamesItself).count((connection.server, topic_partition), event.at)
+            times = connection.run.state(_SelfReferences).count((connection.server, topic_partition), event.at)
             if times < THRESHOLD:
                 continue
         elif not has_no_endpoint:
             continue
-        connection.run.state(LeaderContradictions).note(connection.server, topic_partition, event.at)
+        connection.run.state(LeaderContradictions).add(connection.server, topic_partition, event.at)
         name = label(topic_partition, connection)
         text = f"current_leader of {name} is {leader}"
         if has_no_endpoint:
@@ -113,12 +113,12 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
         )
 
 
-def _denials(body: dict[str, Any]) -> Iterator[tuple[tuple[str, int], tuple[str | int, ...], int]]:
+def _refused_partitions(body: dict[str, Any]) -> Iterator[tuple[tuple[str, int], tuple[str | int, ...], int]]:
     """The partitions of which the server is not the leader, with their paths, and the leader if it names one."""
     for i, topic in enumerate(body.get("responses") or ()):
         for field in ("partition_responses", "partitions"):
             for j, row in enumerate(topic.get(field) or ()):
                 leader = (row.get("current_leader") or {}).get("leader_id", -1)
                 if row.get("error_code") == _NOT_LEADER and leader >= 0:
-                    topic_partition = topic_of(topic), row.get("index", row.get("partition_index", 0))
+                    topic_partition = topic_name_or_id(topic), row.get("index", row.get("partition_index", 0))
                     yield topic_partition, ("responses", i, field, j), leader

@@ -63,10 +63,10 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
             for i, topic in enumerate(topics)
         ),
     ]
-    if _names_each_once(event.request_body):
+    if _has_unique_topics(event.request_body):
         lists.append((("topics",), topics, "name", "topic "))
     for path, rows, key, text in lists:
-        if (index := _twice(rows, key)) is not None:
+        if (index := _duplicate_index(rows, key)) is not None:
             yield Problem(
                 f"the Metadata response has {text}{rows[index][key]} twice",
                 **locate(message, *path, index, key),
@@ -74,13 +74,13 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
             )
 
 
-def _names_each_once(request_body: dict[str, Any] | None) -> bool:
+def _has_unique_topics(request_body: dict[str, Any] | None) -> bool:
     """Whether a request names each topic once, so that the response has no reason to name one twice."""
     names = [topic.get("name") for topic in (request_body or {}).get("topics") or ()]
     return None not in names and len(names) == len(set(names))
 
 
-def _twice(rows: Any, key: str) -> int | None:
+def _duplicate_index(rows: Any, key: str) -> int | None:
     """The index of the first entry whose key an earlier one has; None is no key."""
     keys = [row[key] for row in rows]
     if len(set(keys)) == len(keys):

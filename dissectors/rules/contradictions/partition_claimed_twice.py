@@ -19,7 +19,7 @@ _MAX_PARTITIONS = 100_000
 _MAX_DISPUTES = 1000
 
 #: Group, topic id and partition.
-_Place = tuple[str, str, int]
+_GroupPartition = tuple[str, str, int]
 
 
 class _Claim(NamedTuple):
@@ -33,9 +33,9 @@ class _Claims:
     """Claims of members that use epochs, and those of other members that still held: by group and member."""
 
     def __init__(self) -> None:
-        self.owners: BoundedDict[_Place, _Claim] = BoundedDict(_MAX_PARTITIONS)
-        self.of: BoundedDict[tuple[str, str], frozenset[_Place]] = BoundedDict(10_000)
-        self.disputes: BoundedDict[tuple[str, str], tuple[_Place, _Claim]] = BoundedDict(_MAX_DISPUTES)
+        self.owners: BoundedDict[_GroupPartition, _Claim] = BoundedDict(_MAX_PARTITIONS)
+        self.by_member: BoundedDict[tuple[str, str], frozenset[_GroupPartition]] = BoundedDict(10_000)
+        self.disputes: BoundedDict[tuple[str, str], tuple[_GroupPartition, _Claim]] = BoundedDict(_MAX_DISPUTES)
 
 
 @rule(
@@ -119,15 +119,15 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     if message.api == "JoinGroup":
         if message.body.get("members"):
             message.spend(100 + len(message.frame))
-            yield from _claimed_in_join(event, request_body.get("group_id", ""))
+            yield from _claims_in_join(event, request_body.get("group_id", ""))
         return
     claims, member = connection.run.state(_Claims), (request_body.get("group_id", ""), request_body.get("member_id", ""))
     if message.body.get("error_code") or message.body.get("member_epoch", 0) <= 0:
-        _withdraw(member, claims)
+        _withdraw_claims(member, claims)
         return
     owned = request_body.get("topic_partitions")
     if owned is not None and message.well_formed:
-        _claim(member, owned, event.at, claims)
+        _store_claims(member, owned, event.at, claims)
     elif claims.disputes and (disputed := claims.disputes.get(member)) is not None:
         claimed_partition, claim = disputed
         if event.request.at > claim.at:
@@ -135,7 +135,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
             yield _problem(claimed_partition, member[1], claim.member, connection)
 
 
-def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
+def _claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
     """Check the claims that the leader gets: two members may claim a partition in the same generation."""
     message = event.message
     assert message is not None
@@ -171,18 +171,18 @@ _HINT = (
 )
 
 
-def _claim(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims: _Claims) -> None:
+def _store_claims(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims: _Claims) -> None:
     group, name = member
     claimed_partitions = frozenset(
         (group, str(topic.get("topic_id", "")), partition)
         for topic in owned[:_MAX_PARTITIONS]
         for partition in topic.get("partitions") or ()
     )
-    for claimed_partition in claims.of.get(member, frozenset()) - claimed_partitions:
+    for claimed_partition in claims.by_member.get(member, frozenset()) - claimed_partitions:
         if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == name:
             del claims.owners[claimed_partition]
     claims.disputes.pop(member, None)
-    claims.of[member] = claimed_partitions
+    claims.by_member[member] = claimed_partitions
     for claimed_partition in claimed_partitions:
         owner = claims.owners.get(claimed_partition)
         if owner is not None and owner.member != name:
@@ -191,16 +191,16 @@ def _claim(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims
             claims.owners[claimed_partition] = _Claim(name, at)
 
 
-def _withdraw(member: tuple[str, str], claims: _Claims) -> None:
+def _withdraw_claims(member: tuple[str, str], claims: _Claims) -> None:
     """A member has left or was refused: it owns nothing any more."""
-    if claims.of:
-        for claimed_partition in claims.of.pop(member, frozenset()):
+    if claims.by_member:
+        for claimed_partition in claims.by_member.pop(member, frozenset()):
             if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == member[1]:
                 del claims.owners[claimed_partition]
         claims.disputes.pop(member, None)
 
 
-def _problem(claimed_partition: _Place, first: str, second: str, connection: ConnectionState) -> Problem:
+def _problem(claimed_partition: _GroupPartition, first: str, second: str, connection: ConnectionState) -> Problem:
     group = claimed_partition[0]
     partition_name = label(claimed_partition[1:], connection)
     return Problem(

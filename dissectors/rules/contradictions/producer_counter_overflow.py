@@ -69,7 +69,7 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
     message = event.message
     for i, topic in enumerate(topic_records(message)):
         for j, partition in enumerate(topic.partitions):
-            if (batch := partition.batch) is not None and (overflow := _overflow(batch)) is not None:
+            if (batch := partition.batch) is not None and (overflow := _overflow_text(batch)) is not None:
                 (text, hint), topic_partition = overflow, (topic.key, partition.partition or 0)
                 yield Problem(
                     f"producer {batch.producer_id} sends {label(topic_partition, connection)} a batch with {text}",
@@ -79,7 +79,7 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
                 )
 
 
-def _overflow(batch: BatchSpan) -> tuple[str, str] | None:
+def _overflow_text(batch: BatchSpan) -> tuple[str, str] | None:
     """Which counter of a producer is negative, and what to change."""
     if batch.producer_id < 0 or batch.attributes & CONTROL:  # transaction markers have no sequence
         return None

@@ -21,18 +21,18 @@ _MAX_PARTITIONS = 1_000
 _PENDING_FOR = 60 * SECOND
 
 
-class _Early(NamedTuple):
+class _EarlyBatch(NamedTuple):
     """A batch that a consumer got at or above the last stable offset of the same response."""
 
     offset: int
     at: int
 
 
-class _Pending:
+class _PendingBatches:
     """Partitions of connections with such a batch: a later response shows whether the offset had moved meanwhile."""
 
     def __init__(self) -> None:
-        self.batches: BoundedDict[Hashable, _Early] = BoundedDict(_MAX_PARTITIONS)
+        self.batches: BoundedDict[Hashable, _EarlyBatch] = BoundedDict(_MAX_PARTITIONS)
         self.last = 0
 
 
@@ -87,7 +87,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     https://github.com/streamnative/kop/pull/1856
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
-    pending = connection.run.state(_Pending)
+    pending = connection.run.state(_PendingBatches)
     if event.at - pending.last > _PENDING_FOR:
         pending.batches.clear()
     message, request_body = event.message, event.request_body
@@ -108,7 +108,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
                         cause=topic_partition[0],
                     )
                 elif (offset := first_batch_from(partition.data, stable_offset)) is not None:
-                    pending.batches[connection.connection_id, topic_partition] = _Early(offset, event.at)
+                    pending.batches[connection.connection_id, topic_partition] = _EarlyBatch(offset, event.at)
                     pending.last = event.at
     if pending.batches:
         connection.run.subscribe("S085")

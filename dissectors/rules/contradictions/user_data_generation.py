@@ -18,7 +18,7 @@ from dissectors.trackers.triggers import Trigger
 _MAX_MEMBERS = 10_000
 
 
-class _Synced:
+class _SyncedGenerations:
     """The generation in which each member last got an assignment, by group and member id."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
     message = event.message
     if message is None:
         return
-    generations = connection.run.state(_Synced).generations
+    generations = connection.run.state(_SyncedGenerations).generations
     if isinstance(event, ResponseReceived):
         request_body = event.request_body
         if request_body is not None and message.body.get("error_code") == 0:
@@ -97,11 +97,11 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
         return
     key = message.body.get("group_id", ""), message.body.get("member_id", "")
     synced_generation = generations.get(key)
-    if synced_generation is None or synced_generation < 0 or connection.run.state(MisledGroups).holds(key[0], event.at):
+    if synced_generation is None or synced_generation < 0 or connection.run.state(MisledGroups).contains(key[0], event.at):
         return
     message.spend(100 + len(message.frame))
     for index, protocol in enumerate(expand(message).get("protocols") or ()):
-        outdated = _outdated(protocol.get("metadata"), synced_generation)
+        outdated = _outdated_generation(protocol.get("metadata"), synced_generation)
         if outdated is None:
             continue
         owner, generation = outdated
@@ -117,7 +117,7 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
         )
 
 
-def _outdated(metadata: Any, synced_generation: int) -> tuple[str, int] | None:
+def _outdated_generation(metadata: Any, synced_generation: int) -> tuple[str, int] | None:
     """The part of a subscription with an earlier generation than the known one, and that generation."""
     if not isinstance(metadata, dict) or metadata.get("type") != "ConsumerProtocolSubscription":
         return None

@@ -8,7 +8,7 @@ from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, describe_all
+from dissectors.trackers.in_flight import OVERDUE_BLOCKED, InFlight, requests_text
 from dissectors.trackers.state import ConnectionState
 
 
@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
     "C006",
     severity=Severity.ERROR,
     events=(DeadlinePassed,),
-    deadline=OF_BLOCKED,
+    deadline=OVERDUE_BLOCKED,
     needs=(InFlight,),
     since="0.1",
     blame="proxy",
@@ -60,10 +60,10 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     https://github.com/shotover/shotover-proxy/issues/1188
     https://github.com/segmentio/kafka-go/issues/176
     """
-    late_requests = connection.state(InFlight).overdue(OF_BLOCKED, event.at, connection)
+    late_requests = connection.state(InFlight).take_overdue(OVERDUE_BLOCKED, event.at, connection)
     if late_requests:
         yield Problem(
-            f"no answer to {describe_all(late_requests)} after {duration(event.at - late_requests[0].at)};"
+            f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)};"
             " a Produce with acks=0 preceded it, and something seems to wait for its response",
             hint="a Produce with acks=0 has no response: proxies and servers must not wait for one",
             request=ConcernedRequest.of(late_requests[0]),

@@ -8,7 +8,7 @@ from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, describe
+from dissectors.trackers.in_flight import OVERDUE_PRODUCE, InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 
 
@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
     "C007",
     severity=Severity.ERROR,
     events=(DeadlinePassed,),
-    deadline=OF_PRODUCE,
+    deadline=OVERDUE_PRODUCE,
     needs=(InFlight,),
     since="0.1",
     blame="broker",
@@ -51,11 +51,11 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
     https://kafka.apache.org/protocol#The_Messages_Produce
     https://github.com/514-labs/moosestack/issues/3885
     """
-    for request in connection.state(InFlight).overdue(OF_PRODUCE, event.at, connection):
+    for request in connection.state(InFlight).take_overdue(OVERDUE_PRODUCE, event.at, connection):
         body = request.message.body
         topics_note = "" if body.get("topic_data") else " and no topics"
         yield Problem(
-            f"no answer to {describe(request)} with acks={body.get('acks')}{topics_note} after "
+            f"no answer to {request_text(request)} with acks={body.get('acks')}{topics_note} after "
             f"{duration(event.at - request.at)}",
             hint="answer every Produce whose acks is not 0, including requests without topics and failed ones",
             cause=topics_note,

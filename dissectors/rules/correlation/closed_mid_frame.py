@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import ConcernedRequest, Problem, Severity
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight, describe
+from dissectors.trackers.in_flight import InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 
 
@@ -60,9 +60,9 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
         return
     if received and event.by == "server":
         oldest = next(iter(flight.waiting.values()), None)
-        response_to = f", most likely the answer to {describe(oldest)}" if oldest is not None else ""
+        response_to = f", most likely the answer to {request_text(oldest)}" if oldest is not None else ""
         yield Problem(
-            f"the server closed the connection {counted(received, 'byte')} into a response{response_to}",
+            f"the server closed the connection {count_text(received, 'byte')} into a response{response_to}",
             hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",
@@ -70,7 +70,7 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
         )
     elif sent:
         yield Problem(
-            f"the {event.by} closed the connection {counted(sent, 'byte')} into a request",
+            f"the {event.by} closed the connection {count_text(sent, 'byte')} into a request",
             severity=Severity.WARNING if event.by == "server" else None,
             hint="compare the size of the request with the server's socket.request.max.bytes"
             if event.by == "server"

@@ -9,7 +9,7 @@ from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS
 from dissectors.trackers.connection_endings import CLOSED_IN_FLIGHT, ConnectionEndings
-from dissectors.trackers.in_flight import describe_all
+from dissectors.trackers.in_flight import requests_text
 from dissectors.trackers.state import ConnectionState
 
 
@@ -67,7 +67,7 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     are_all_long_polls = all(request.api in LONG_POLLS for request in requests)
     verb = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {verb} the connection while {describe_all(endings.unanswered)} waited for a response",
+        f"the server {verb} the connection while {requests_text(endings.unanswered)} waited for a response",
         severity=Severity.INFO if are_all_long_polls else None,
         hint="check the server's log at that time, and what is between it and the client",
         cause=f"{requests[0].api} v{requests[0].version} {are_all_long_polls}",

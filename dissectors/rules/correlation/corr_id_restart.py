@@ -12,11 +12,11 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: A restart is an id of at most `FIRST` after an id of at least `FAR`.
-FIRST = 10
-FAR = 1000
+MAX_RESTART_ID = 10
+MIN_PREVIOUS_ID = 1000
 
 #: Above this, ids are about to wrap around; the Java client also uses the highest ones for SASL.
-LAST = 2**31 - 1_000_000
+WRAP_THRESHOLD = 2**31 - 1_000_000
 
 
 @rule(
@@ -66,7 +66,7 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     https://kafka.apache.org/protocol#protocol_messages
     """
     previous_id, correlation_id = connection.state(InFlight).previous_id, event.message.correlation_id
-    if 0 <= correlation_id <= FIRST and FAR <= previous_id < LAST:
+    if 0 <= correlation_id <= MAX_RESTART_ID and MIN_PREVIOUS_ID <= previous_id < WRAP_THRESHOLD:
         yield Problem(
             f"correlation ids restart at {correlation_id} after {previous_id}: more than one client seems to use this connection",
             8,

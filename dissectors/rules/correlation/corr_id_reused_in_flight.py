@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import InFlight, describe
+from dissectors.trackers.in_flight import InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -56,7 +56,7 @@ def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState
     older = connection.state(InFlight).reused
     if older is not None:
         yield Problem(
-            f"the request has the correlation id of {describe(older)}, which is still in flight",
+            f"the request has the correlation id of {request_text(older)}, which is still in flight",
             8,
             12,
             "header.correlation_id",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.in_flight import ANSWERS_AGAIN, InFlight, describe
+from dissectors.trackers.in_flight import ANSWERS_AGAIN, InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -60,7 +60,7 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
         return
     message = f"correlation id {event.correlation_id} was already answered"
     if oldest is not None:
-        message += f"; {describe(oldest)} is waiting for a response"
+        message += f"; {request_text(oldest)} is waiting for a response"
     yield Problem(
         message,
         4,

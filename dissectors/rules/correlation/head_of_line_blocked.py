@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
-from dissectors.trackers.in_flight import describe
+from dissectors.trackers.in_flight import request_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -20,7 +20,7 @@ MAX_WAIT = Limit("wait", 1, "s", "a request waits so long behind a Fetch, JoinGr
 
 
 @dataclass(slots=True)
-class _Blocking:
+class _BlockingRequest:
     """The latest request that may block: its time and the end of its wait (ns), and the API.
 
     What the server takes beyond the time that the request allows is not the client's choice.
@@ -90,16 +90,16 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     ):
         return
     if message.api in LONG_POLLS:
-        blocking = connection.state(_Blocking)
+        blocking = connection.state(_BlockingRequest)
         allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts)) * 1_000_000
         blocking.requested_at, blocking.api = request.at, message.api
         blocking.until = min(event.at, request.at + allowed)
     else:
-        blocking = connection.state(_Blocking)
+        blocking = connection.state(_BlockingRequest)
         waited = blocking.until - request.at
         if blocking.requested_at <= request.at and waited >= connection.run.limit(MAX_WAIT) * SECOND:
             yield Problem(
-                f"{describe(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",
+                f"{request_text(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",
                 hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",
                 cause=blocking.api,
             )

@@ -9,7 +9,7 @@ from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connection_endings import CLOSED_WHILE_IDLE, ConnectionEndings
-from dissectors.trackers.in_flight import InFlight, describe
+from dissectors.trackers.in_flight import InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 
 
@@ -69,7 +69,7 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
         return
     idle = duration(connection.state(InFlight).idle_ns)
     yield Problem(
-        f"{describe(endings.unanswered[0])} was the first request after {idle} of silence, and its "
+        f"{request_text(endings.unanswered[0])} was the first request after {idle} of silence, and its "
         "connection was closed",
         hint="make the client close idle connections sooner (connections.max.idle.ms), or use TCP keep-alive",
         request=ConcernedRequest.of(endings.unanswered[0]),

@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import OF_OTHERS, OF_OVERTAKEN, InFlight, describe, describe_all
+from dissectors.trackers.in_flight import OVERDUE_OTHER, OVERTAKEN_DEADLINE, InFlight, request_text, requests_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
@@ -31,8 +31,8 @@ _NO_REASON = "find out why the server does not answer: its log at that time, and
     "C004",
     severity=Severity.ERROR,
     events=(ConnectionEnded, DeadlinePassed),
-    deadline=OF_OTHERS,
-    also=(Trigger((DeadlinePassed,), deadline=OF_OVERTAKEN),),
+    deadline=OVERDUE_OTHER,
+    also=(Trigger((DeadlinePassed,), deadline=OVERTAKEN_DEADLINE),),
     needs=(ConnectionsByClient, ConnectionEndings, InFlight, RebalanceTimeouts),
     since="0.1",
 )
@@ -108,18 +108,18 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     https://github.com/seaweedfs/seaweedfs/pull/8762
     https://github.com/streamnative/kop/issues/1059
     """
-    if isinstance(event, DeadlinePassed) and event.code == OF_OVERTAKEN:
-        yield from _skipped(event, connection)
+    if isinstance(event, DeadlinePassed) and event.code == OVERTAKEN_DEADLINE:
+        yield from _skipped_problems(event, connection)
         return
     if isinstance(event, DeadlinePassed):
-        late_requests = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
+        late_requests = connection.state(InFlight).take_overdue(OVERDUE_OTHER, event.at, connection)
         if late_requests:
             wait = wait_of(late_requests[0], event.at, connection)
             yield Problem(
-                f"no answer to {describe_all(late_requests)} after {duration(event.at - late_requests[0].at)}: {wait.text}",
+                f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)}: {wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
-                cause=_kind(late_requests[0]),
+                cause=_request_kind(late_requests[0]),
                 request=ConcernedRequest.of(late_requests[0]),
             )
         return
@@ -137,40 +137,40 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         end = "the client closed its connection"
         if event.by is None:
             end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
-        text = f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}"
+        text = f"no answer to {request_text(request)}, which had waited {duration(waited)} when {end}"
         if overtaking is None:
             yield Problem(
                 text,
                 severity=Severity.WARNING if timed_out else Severity.INFO,
                 blame="broker" if timed_out else None,
                 hint=_NO_REASON if timed_out else None,
-                cause=f"{_kind(request)} {timed_out}",
+                cause=f"{_request_kind(request)} {timed_out}",
                 request=ConcernedRequest.of(request),
             )
         else:
             yield Problem(
-                f"{text}, although the server had answered the newer {describe(overtaking.newer)}",
+                f"{text}, although the server had answered the newer {request_text(overtaking.newer)}",
                 blame="broker",
                 hint="the server must answer every request of a connection, in order; check why it skipped this one",
-                cause=_kind(request),
+                cause=_request_kind(request),
                 request=ConcernedRequest.of(request),
             )
         return
 
 
-def _skipped(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+def _skipped_problems(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Requests that the server did not answer although it answered newer ones."""
-    for request, overtaking in connection.state(InFlight).skipped(event.at, connection):
+    for request, overtaking in connection.state(InFlight).take_skipped(event.at, connection):
         yield Problem(
-            f"no answer to {describe(request)}: the server answered the newer {describe(overtaking.newer)} "
+            f"no answer to {request_text(request)}: the server answered the newer {request_text(overtaking.newer)} "
             f"{duration(event.at - overtaking.at)} ago",
             blame="broker",
             hint=f"find out why the server drops its response to {request.message.api} (its log, or a proxy between): "
             "it must answer every request, even with an error; until then the client waits",
-            cause=_kind(request),
+            cause=_request_kind(request),
             request=ConcernedRequest.of(request),
         )
 
 
-def _kind(request: RequestReceived) -> str:
+def _request_kind(request: RequestReceived) -> str:
     return f"{request.message.api} v{request.message.version}"

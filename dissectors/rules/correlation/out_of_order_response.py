@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.in_flight import InFlight, describe
+from dissectors.trackers.in_flight import InFlight, request_text
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -84,8 +84,8 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     if overtaking is None or event.request is None:
         return
     yield Problem(
-        f"the response to {describe(event.request)} came {duration(event.at - overtaking.at)} after the response to "
-        f"the newer {describe(overtaking.newer)}",
+        f"the response to {request_text(event.request)} came {duration(event.at - overtaking.at)} after the response to "
+        f"the newer {request_text(overtaking.newer)}",
         4,
         8,
         "header.correlation_id",

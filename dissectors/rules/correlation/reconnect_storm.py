@@ -10,7 +10,7 @@ from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.metadata_only_visits import REMEMBERED, MetadataOnlyVisits
+from dissectors.trackers.metadata_only_visits import MAX_VISITS, MetadataOnlyVisits
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
@@ -140,7 +140,7 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     https://github.com/confluentinc/librdkafka/issues/5088
     """
     visits = connection.run.state(MetadataOnlyVisits).row
-    count = min(int(connection.run.limit(CONNECTIONS)), REMEMBERED)
+    count = min(int(connection.run.limit(CONNECTIONS)), MAX_VISITS)
     if len(visits) < count or event.at - visits[-count] > connection.run.limit(WITHIN) * SECOND:
         return
     if is_refused(connection):

@@ -9,7 +9,7 @@ from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import LATE_AFTER, OF_OLDEST, InFlight, describe
+from dissectors.trackers.in_flight import LATE_AFTER, LATE_DEADLINE, InFlight, request_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.waits import wait_of
@@ -19,7 +19,7 @@ from dissectors.trackers.waits import wait_of
     "C020",
     severity=Severity.WARNING,
     events=(DeadlinePassed,),
-    deadline=OF_OLDEST,
+    deadline=LATE_DEADLINE,
     needs=(ConnectionsByClient, InFlight, RebalanceTimeouts),
     limits=(LATE_AFTER,),
     since="0.1",
@@ -62,11 +62,11 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_request.timeout.ms
     """
-    request = connection.state(InFlight).late(event.at, connection)
+    request = connection.state(InFlight).take_late_request(event.at, connection)
     if request is not None:
         waited, wait = duration(event.at - request.at), wait_of(request, event.at, connection)
         yield Problem(
-            f"{describe(request)} has waited {waited} for its response: {wait.text}",
+            f"{request_text(request)} has waited {waited} for its response: {wait.text}",
             hint="find out why the server does not answer it; what the client sends on this connection waits behind it",
             cause=f"{request.message.api} v{request.message.version}",
             request=ConcernedRequest.of(request),

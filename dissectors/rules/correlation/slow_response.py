@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import allowed_ms, duration
-from dissectors.trackers.in_flight import InFlight, describe
+from dissectors.trackers.in_flight import InFlight, request_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -94,7 +94,7 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     if excess > limit or is_late:
         allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
-            f"the response to {describe(request)} took {duration(elapsed)}{allowance}",
+            f"the response to {request_text(request)} took {duration(elapsed)}{allowance}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
             severity=None if excess > limit else Severity.INFO,
             cause=str(message.version) if excess > limit else f"{message.version} late",

@@ -21,7 +21,7 @@ MAX_IN_FLIGHT = 1000
 _SEARCHED = 32
 
 
-class _Reported:
+class _ReportState:
     """Whether the connection has been reported; each is reported once."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     waiting = connection.state(InFlight).waiting
     if len(waiting) <= USUAL_IN_FLIGHT or (len(waiting) <= MAX_IN_FLIGHT and event.message.api_key != PRODUCE):
         return
-    state = connection.state(_Reported)
+    state = connection.state(_ReportState)
     if state.reported:
         return
     if len(waiting) > MAX_IN_FLIGHT:

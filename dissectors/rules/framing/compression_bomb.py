@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -51,7 +51,7 @@ def compression_bomb(event: RequestReceived | ResponseReceived, connection: Conn
     https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/156
     """
-    for part, fault in faults(event, connection, FaultKind.BOMB):
+    for part, fault in faults_of_kind(event, connection, FaultKind.BOMB):
         problem = fault_problem(
             event,
             connection,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import FramingLost
 from dissectors.findings import Problem, Severity
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, OUT_OF_STEP, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import FRAME_KINDS, MIN_SIZES, OUT_OF_STEP, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.limits import MAX_FRAME_BYTES
 
@@ -54,13 +54,13 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     alignment = connection.state(FrameAlignment)
     if alignment.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
-    kind = KINDS[event.direction]
-    if completed_frame := alignment.cut_off(event):
+    kind = FRAME_KINDS[event.direction]
+    if completed_frame := alignment.frame_with_next_bytes(event):
         message, missing = completed_frame
         size = len(message.frame) - 4
         yield Problem(
             f"the length prefix of {message.api} v{message.version} is {missing} too small: with the next "
-            f"{counted(missing, 'byte')}, the {kind} is complete",
+            f"{count_text(missing, 'byte')}, the {kind} is complete",
             hint="the length prefix is the number of all bytes after it, with the header",
             blame=WRITERS[event.direction],
             expected=str(size),

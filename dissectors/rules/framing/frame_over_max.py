@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import Direction, FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, OVER_MAX, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import FRAME_KINDS, OVER_MAX, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.limits import MAX_FRAME_BYTES
 
@@ -49,9 +49,9 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
     """
     if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == OVER_MAX:
         is_response = event.direction is Direction.RESPONSE
-        text = _as_text(event)
+        text = _prefix_text(event)
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
+            f"the length prefix of a {FRAME_KINDS[event.direction]} is {event.size} bytes, "
             f"above Kafka's default limit of {MAX_FRAME_BYTES}",
             hint=f"the four bytes are the text {text!r}: find out what wrote it to a Kafka connection"
             if text
@@ -61,11 +61,11 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
             severity=Severity.WARNING if is_response and not text else None,
             expected=f"at most {MAX_FRAME_BYTES}",
             got=str(event.size),
-            cause=KINDS[event.direction],
+            cause=FRAME_KINDS[event.direction],
         )
 
 
-def _as_text(event: FramingLost) -> str | None:
+def _prefix_text(event: FramingLost) -> str | None:
     """The length prefix as text, None unless its four bytes are printable ASCII."""
     raw = (event.size or 0).to_bytes(4, "big")
     return raw.decode("ascii") if all(0x20 <= byte < 0x7F for byte in raw) else None

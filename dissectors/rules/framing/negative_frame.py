@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, NEGATIVE, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import FRAME_KINDS, MIN_SIZES, NEGATIVE, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.limits import MAX_FRAME_BYTES
 
@@ -44,11 +44,11 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == NEGATIVE:
         assert event.size is not None
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} is negative: {event.size}",
+            f"the length prefix of a {FRAME_KINDS[event.direction]} is negative: {event.size}",
             hint=f"find what wrote these four bytes here (as unsigned {event.size + (1 << 32)}): "
             "too much was written before them, or the length was computed wrong",
             blame=WRITERS[event.direction],
             expected=f"{MIN_SIZES[event.direction]} to {MAX_FRAME_BYTES}",
             got=str(event.size),
-            cause=KINDS[event.direction],
+            cause=FRAME_KINDS[event.direction],
         )

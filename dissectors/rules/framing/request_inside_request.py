@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import FrameAlignment
-from dissectors.trackers.record_data import RecordData, faults
+from dissectors.trackers.record_data import RecordData, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -60,7 +60,7 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
     inner = inner_request(message)
     if inner is None:
         return
-    connection.state(FrameAlignment).explain(event)
+    connection.state(FrameAlignment).note_explained(event)
     outer = f"{message.api} v{message.version} (correlation id {message.header.get('correlation_id')})"
     yield Problem(
         f"{outer}: its size is {event.size}, but at byte {inner.start} another request begins inside it: {inner.api} "
@@ -75,4 +75,4 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
 
 
 def _has_bad_records(connection: ConnectionState, event: RequestReceived) -> bool:
-    return any(faults(event, connection, kind) for kind in (FaultKind.CRC, FaultKind.LENGTH))
+    return any(faults_of_kind(event, connection, kind) for kind in (FaultKind.CRC, FaultKind.LENGTH))

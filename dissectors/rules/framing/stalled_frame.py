@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import INCOMPLETE_AFTER, FrameIncomplete
-from dissectors.diagnosis.cast_lengths import CastLength, cast_length
+from dissectors.diagnosis.cast_lengths import CastLength, find_cast_length
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, WRITERS
+from dissectors.trackers.frame_alignment import FRAME_KINDS, WRITERS
 from dissectors.trackers.state import ConnectionState
 
 _SECONDS = INCOMPLETE_AFTER // 1_000_000_000
 
 
-def _wrong_prefix(message: Message, surplus: int) -> Problem:
-    kind = KINDS[not message.is_request]
+def _prefix_problem(message: Message, surplus: int) -> Problem:
+    kind = FRAME_KINDS[not message.is_request]
     size = len(message.frame) - 4
     return Problem(
         f"the length prefix of {message.api} v{message.version} is {surplus} too large: the {kind} is complete without "
-        f"{counted(surplus, 'more byte')}, and none arrived for {_SECONDS} s",
+        f"{count_text(surplus, 'more byte')}, and none arrived for {_SECONDS} s",
         hint="the length prefix is the number of bytes after it; it does not count itself",
         severity=Severity.ERROR,
         blame=WRITERS[not message.is_request],
@@ -31,10 +31,10 @@ def _wrong_prefix(message: Message, surplus: int) -> Problem:
     )
 
 
-def _cast_length(message: Message, length: CastLength, missing: int) -> Problem:
-    kind = KINDS[not message.is_request]
+def _cast_length_problem(message: Message, length: CastLength, missing: int) -> Problem:
+    kind = FRAME_KINDS[not message.is_request]
     return Problem(
-        f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {counted(missing, 'byte')} early "
+        f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {count_text(missing, 'byte')} early "
         "for that reason",
         hint=length.hint,
         severity=Severity.ERROR,
@@ -93,12 +93,12 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     ## Sources
     https://www.rfc-editor.org/rfc/rfc2923#section-2.1
     """
-    received, size, kind = event.have, event.size, KINDS[event.direction]
+    received, size, kind = event.have, event.size, FRAME_KINDS[event.direction]
     if event.whole is not None:
-        yield _wrong_prefix(event.whole, size - received)
+        yield _prefix_problem(event.whole, size - received)
         return
-    if event.nearly_whole is not None and (length := cast_length(event.nearly_whole)):
-        yield _cast_length(event.nearly_whole, length, size - received)
+    if event.nearly_whole is not None and (length := find_cast_length(event.nearly_whole)):
+        yield _cast_length_problem(event.nearly_whole, length, size - received)
         return
     amount = f"{received} of {size} bytes" if size else f"{received} bytes"
     yield Problem(

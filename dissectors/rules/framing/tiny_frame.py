@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, TINY, WRITERS, FrameAlignment
+from dissectors.trackers.frame_alignment import FRAME_KINDS, MIN_SIZES, TINY, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
 
 
@@ -44,11 +44,11 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     if connection.state(FrameAlignment).classify(event, midstream=connection.midstream) == TINY:
         minimum = MIN_SIZES[event.direction]
         yield Problem(
-            f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
+            f"the length prefix of a {FRAME_KINDS[event.direction]} is {event.size} bytes, "
             f"too small for its header of {minimum}",
             hint="never write a frame without a header; the length counts the bytes that follow it",
             blame=WRITERS[event.direction],
             expected=f"at least {minimum}",
             got=str(event.size),
-            cause=KINDS[event.direction],
+            cause=FRAME_KINDS[event.direction],
         )

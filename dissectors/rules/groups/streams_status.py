@@ -9,12 +9,12 @@ from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 
 _MAX_GROUPS = 1_000
 _MAX_DETAIL = 500
@@ -26,7 +26,7 @@ class _Status(NamedTuple):
     name: str
     meaning: str
     hint: str
-    patience: int = 0
+    grace_period: int = 0
     of_member: bool = False
     blame: str = "client"
 
@@ -78,7 +78,7 @@ class _Statuses:
 
     def __init__(self) -> None:
         self.since: BoundedDict[tuple[str, str, int], int] = BoundedDict(_MAX_GROUPS * 4)
-        self.by: BoundedDict[str, str] = BoundedDict(_MAX_GROUPS)
+        self.shutdown_by: BoundedDict[str, str] = BoundedDict(_MAX_GROUPS)
 
 
 @rule("G016", severity=Severity.WARNING, events=(ResponseReceived,), apis=("StreamsGroupHeartbeat",), since="0.1")
@@ -141,7 +141,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     request_body, state = request.message.body, connection.run.state(_Statuses)
     group, member = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
     if request_body.get("shutdown_application"):
-        state.by[group] = named_client(connection)
+        state.shutdown_by[group] = client_address_label(connection)
     statuses = {
         status.get("status_code"): (index, status) for index, status in enumerate(message.body.get("status") or ())
     }
@@ -151,12 +151,12 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
             state.since.pop(key, None)
             continue
         since = state.since.setdefault(key, event.at)
-        if event.at - since < status.patience:
+        if event.at - since < status.grace_period:
             continue
         index, row = statuses[code]
-        detail = printable((row.get("status_detail") or "")[:_MAX_DETAIL])
-        requester = state.by.get(group) if code == _SHUTDOWN else None
-        subject = f"member {member[:MAX_NAME_LENGTH]!r} of {named_client(connection)} in " if status.of_member else ""
+        detail = printable_text((row.get("status_detail") or "")[:_MAX_DETAIL])
+        requester = state.shutdown_by.get(group) if code == _SHUTDOWN else None
+        subject = f"member {member[:MAX_NAME_LENGTH]!r} of {client_address_label(connection)} in " if status.of_member else ""
         yield Problem(
             f"{subject}streams group {group!r} has status {status.name}"
             + (f" for {duration(event.at - since)}" if event.at > since else "")

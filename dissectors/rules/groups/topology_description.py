@@ -10,11 +10,11 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 
 _MAX_GROUPS = 1_000
 _ERROR = 2  # topology_description_status of StreamsGroupDescribe
@@ -115,7 +115,7 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
     if message is None or request is None:
         return
     if message.api == "StreamsGroupDescribe":
-        yield from _unreadable(message)
+        yield from _unreadable_problems(message)
         return
     request_body = request.message.body
     group = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH]
@@ -123,22 +123,22 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
     if message.api == "StreamsGroupHeartbeat":
         if message.body.get("topology_description_required"):
             description = descriptions.setdefault(group, _Description())
-            yield from _requested(message, group, description, event.at)
+            yield from _check_requests(message, group, description, event.at)
         return
     description = descriptions.setdefault(group, _Description())
     if message.body.get("error_code"):
         description.requests = 0
         return
-    yield from _pushed(request.message, group, description, event.at, named_client(connection))
+    yield from _check_pushes(request.message, group, description, event.at, client_address_label(connection))
 
 
-def _requested(message: Message, group: str, description: _Description, at: int) -> Iterator[Problem]:
+def _check_requests(message: Message, group: str, description: _Description, at: int) -> Iterator[Problem]:
     if not description.requests:
         description.requested_at = at
     description.requests += 1
     if description.requests >= _MAX_REQUESTS:
         yield Problem(
-            f"the coordinator has requested the topology description of streams group {printable(group)!r} "
+            f"the coordinator has requested the topology description of streams group {printable_text(group)!r} "
             f"{description.requests} times within {duration(at - description.requested_at)}, and no member has pushed "
             "it: tools cannot show the topology",
             **locate(message, "topology_description_required"),
@@ -151,7 +151,7 @@ def _requested(message: Message, group: str, description: _Description, at: int)
         )
 
 
-def _pushed(push: Message, group: str, description: _Description, at: int, client: str) -> Iterator[Problem]:
+def _check_pushes(push: Message, group: str, description: _Description, at: int, client: str) -> Iterator[Problem]:
     epoch = push.body.get("topology_epoch")
     if epoch != description.epoch:
         description.epoch, description.pushes, description.unrequested, description.pushed_at = epoch, 0, 0, at
@@ -161,7 +161,7 @@ def _pushed(push: Message, group: str, description: _Description, at: int, clien
     if description.pushes < _MAX_PUSHES:
         return
     elapsed = duration(at - description.pushed_at)
-    description_text = f"topology description of streams group {printable(group)!r} at epoch {epoch}"
+    description_text = f"topology description of streams group {printable_text(group)!r} at epoch {epoch}"
     if description.unrequested > 1:
         text = (
             f"{client} has pushed the {description_text} {description.pushes} times within {elapsed}, "
@@ -186,12 +186,12 @@ def _pushed(push: Message, group: str, description: _Description, at: int, clien
     )
 
 
-def _unreadable(message: Message) -> Iterator[Problem]:
+def _unreadable_problems(message: Message) -> Iterator[Problem]:
     for index, row in enumerate(message.body.get("groups") or ()):
         if row.get("topology_description_status") == _ERROR and not row.get("error_code"):
             group = (row.get("group_id") or "")[:MAX_NAME_LENGTH]
             yield Problem(
-                f"the broker could not read the topology description of streams group {printable(group)!r}: its "
+                f"the broker could not read the topology description of streams group {printable_text(group)!r}: its "
                 "topology_description_status is ERROR; all else in the response is valid",
                 **locate(message, "groups", index, "topology_description_status"),
                 hint=f"check the coordinator's log for the exception of the plugin of {_PLUGIN}",

@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.produce_habits import ACKS_1, ProduceHabits
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -84,7 +84,7 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
             topics.safe[name] = client
         elif acks == 1 and habits.sent == run.limit(ACKS_1) and (safe_client := topics.safe.get(name)) and safe_client != client:
             yield Problem(
-                f"{named(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among others,"
+                f"{client_label(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among others,"
                 f" which client {safe_client[1]!r} at {safe_client[0]} writes with acks=all",
                 hint="set acks=all (with min.insync.replicas=2 on the topic), as the others do",
                 cause=name,

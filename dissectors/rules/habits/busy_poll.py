@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.fetches import BUSY_POLLS, Fetches
 from dissectors.trackers.recurrence import SECOND
@@ -76,7 +76,7 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ns = max(event.at - fetches.polls_since, 1)
     if limit * SECOND >= run.limit(RATE) * ns:
         yield Problem(
-            f"{named(connection)} got {limit} empty Fetch responses in a row within {duration(ns)}: it requests them"
+            f"{client_label(connection)} got {limit} empty Fetch responses in a row within {duration(ns)}: it requests them"
             f" with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes {request_body.get('min_bytes')}",
             hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records",
             cause="busy poll",

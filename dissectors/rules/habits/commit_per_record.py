@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.commit_habits import COMMITS, CommitHabits
 from dissectors.trackers.recurrence import SECOND
@@ -106,7 +106,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     https://docs.confluent.io/platform/current/clients/consumer.html#offset-management
     """
     window = connection.run.state(CommitHabits).window
-    if window is None or window.records <= 0 or window.moving < _MOVING * window.commits:
+    if window is None or window.records <= 0 or window.offset_moves < _MOVING * window.commits:
         return
     run, ns = connection.run, max(window.ns, 1)
     if (
@@ -115,7 +115,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
         and window.fetches * _PER_FETCH < window.commits
     ):
         yield Problem(
-            f"{named(connection)} sent {window.commits} commits for {window.records} records of group {window.group!r}"
+            f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group {window.group!r}"
             f" within {duration(ns)}",
             hint="commit once per poll, after the loop over its records, or leave it to enable.auto.commit",
             cause=window.group,

@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.members import Members
 from dissectors.trackers.state import ConnectionState
@@ -98,7 +98,7 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     if commits.count >= run.limit(COMMITS):
         count, commits.count = commits.count, 0
         yield Problem(
-            f"{named(connection)} sent {count} commits for group {group!r} within {duration(event.at - commits.since)}"
+            f"{client_label(connection)} sent {count} commits for group {group!r} within {duration(event.at - commits.since)}"
             " without being a member, while the group has members",
             hint="give the program that assigns partitions itself a group.id of its own, or let it subscribe",
             cause=group,

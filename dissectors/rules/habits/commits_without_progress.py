@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.commit_habits import CommitHabits
 from dissectors.trackers.recurrence import SECOND
@@ -84,12 +84,12 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
     """
     window = connection.run.state(CommitHabits).window
-    if window is None or window.moving > _MOVING * window.commits:
+    if window is None or window.offset_moves > _MOVING * window.commits:
         return
     ns = max(window.ns, 1)
     if window.commits * SECOND >= connection.run.limit(RATE) * ns:
         yield Problem(
-            f"{window.commits - window.moving} of {window.commits} commits that {named(connection)} sent for group"
+            f"{window.commits - window.offset_moves} of {window.commits} commits that {client_label(connection)} sent for group"
             f" {window.group!r} within {duration(ns)} moved no offset",
             hint="commit only after a poll that returned records",
             cause=window.group,

@@ -10,7 +10,7 @@ from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.allowed_waits import duration
@@ -34,7 +34,7 @@ class _Count:
     since: int
     until: int = 0
     short: int = 0
-    errands: int = 0
+    work_requests: int = 0
     others: int = 0
     apis: set[int] = field(default_factory=set)
 
@@ -120,7 +120,7 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     https://kafka.apache.org/43/javadoc/org/apache/kafka/clients/producer/KafkaProducer.html
     """
     flight, run = connection.state(InFlight), connection.run
-    if connection.midstream or event.by not in ("client", "server") or not flight.errands:
+    if connection.midstream or event.by not in ("client", "server") or not flight.work_requests:
         return  # C017 and C019 are about connections without errands
     counts = run.state(_ShortConnections)
     client = (*client_key(connection), connection.server)
@@ -129,11 +129,11 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     if abs(opened_at - count.since) > run.limit(WITHIN) * SECOND:
         count = counts[client] = _Count(opened_at)
     count.since, count.until = min(count.since, opened_at), max(count.until, opened_at)
-    if flight.errands > run.limit(REQUESTS):
+    if flight.work_requests > run.limit(REQUESTS):
         count.others += 1
         return
     count.short += 1
-    count.errands += flight.errands
+    count.work_requests += flight.work_requests
     count.apis |= {api for api, _ in flight.served}
     if count.short >= run.limit(CONNECTIONS) and count.others <= _OTHERS * count.short:
         if is_refused(connection):
@@ -141,8 +141,8 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
         del counts[client]
         kind = "producer" if ApiKey.PRODUCE in count.apis else "consumer" if ApiKey.FETCH in count.apis else "client"
         yield Problem(
-            f"{named(connection)} opened {count.short} connections to {connection.server} within"
-            f" {duration(count.until - count.since)} for {count.errands} requests",
+            f"{client_label(connection)} opened {count.short} connections to {connection.server} within"
+            f" {duration(count.until - count.since)} for {count.work_requests} requests",
             hint=f"create one {kind} per process, and share it; do not create one for each message or call",
             cause=str(client),
         )

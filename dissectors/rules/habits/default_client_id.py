@@ -37,7 +37,7 @@ class _Ids(BoundedDict[tuple[str, str | None], _Users]):
         super().__init__(_MAX_IDS)
 
 
-class _Counted:
+class _CountState:
     """Whether a connection is counted."""
 
     is_counted = False
@@ -87,7 +87,7 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_client.id
     """
-    name, count_state, run = connection.client_id, connection.state(_Counted), connection.run
+    name, count_state, run = connection.client_id, connection.state(_CountState), connection.run
     if count_state.is_counted or (name and not _DEFAULTS.match(name[:_LONGEST])):
         return
     count_state.is_counted = True

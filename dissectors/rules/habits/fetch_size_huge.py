@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.fetches import is_follower, requested_partitions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -68,7 +68,7 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
         size = partition.get("partition_max_bytes", 0)
         if size >= limit:
             yield Problem(
-                f"{named(connection)} requests up to {min(size, total):,} bytes of a partition in one response, and"
+                f"{client_label(connection)} requests up to {min(size, total):,} bytes of a partition in one response, and"
                 " must hold as many",
                 **locate(event.message, *path, "partition_max_bytes"),
                 hint="set max.partition.fetch.bytes to a few megabytes, and fetch.max.bytes to 50 MB, the default:"

@@ -11,7 +11,7 @@ from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.records import outline
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.fetches import requested_partitions
 from dissectors.trackers.state import ConnectionState
@@ -21,7 +21,7 @@ BYTES = Limit("bytes", 16 << 10, "bytes", "a consumer requests at most so many b
 RESPONSES = Limit("responses", 50, "responses", "and so many responses in a row are full, although there are more", 2)
 
 
-class _Small:
+class _SmallFetches:
     """The bytes that a connection requests of a partition, if few; its full responses in a row, and their records."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_max.partition.fetch.bytes
     """
-    run, small_fetches = connection.run, connection.state(_Small)
+    run, small_fetches = connection.run, connection.state(_SmallFetches)
     if isinstance(event, RequestReceived):
         if not small_fetches.bytes:
             sizes = [
@@ -92,7 +92,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     message = event.message
     if not small_fetches.bytes or message is None:
         return
-    size, is_full = _fullness(message, small_fetches.bytes)
+    size, is_full = _records_size(message, small_fetches.bytes)
     if not size:
         return
     if not is_full:
@@ -104,7 +104,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     small_fetches.size += size
     if small_fetches.count >= run.limit(RESPONSES):
         yield Problem(
-            f"{named(connection)} got {small_fetches.count} Fetch responses in a row with {small_fetches.size // small_fetches.count:,} bytes"
+            f"{client_label(connection)} got {small_fetches.count} Fetch responses in a row with {small_fetches.size // small_fetches.count:,} bytes"
             f" of records each, within {duration(event.at - small_fetches.since)}, although there are more: it requests at most"
             f" {small_fetches.bytes:,} bytes of a partition",
             hint="raise max.partition.fetch.bytes (fetch.message.max.bytes in librdkafka); the default is 1 MB",
@@ -113,7 +113,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
         small_fetches.count = 0
 
 
-def _fullness(message: Message, limit: int) -> tuple[int, bool]:
+def _records_size(message: Message, limit: int) -> tuple[int, bool]:
     """The bytes of records in a response, and whether a partition has as many as requested, and more records."""
     size, is_full = 0, False
     for topic in topic_records(message):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.members import GAPS, HEARTBEATS, Members
 from dissectors.trackers.state import ConnectionState
@@ -74,7 +74,7 @@ def few_heartbeats(event: RequestReceived, connection: ConnectionState) -> Itera
     member = run.state(Members).sparse
     if member is not None:
         yield Problem(
-            f"{named(connection)} sends heartbeats every {duration(member.shortest_gap)} or later"
+            f"{client_label(connection)} sends heartbeats every {duration(member.shortest_gap)} or later"
             f" ({run.limit(GAPS):.0f} times in a row), but its session timeout in group {member.group!r} is"
             f" {duration(member.session)}: fewer than {run.limit(HEARTBEATS):.0f} fit into it",
             hint="set heartbeat.interval.ms to a third of session.timeout.ms or less, or leave both at 3 s and 45 s",

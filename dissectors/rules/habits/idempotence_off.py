@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.schemas.codes import ApiKey
-from dissectors.trackers.produce_habits import PLAIN, ProduceHabits
+from dissectors.trackers.produce_habits import ACKS_ALL, ProduceHabits
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import Versions
@@ -24,7 +24,7 @@ _ALL = -1
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
     needs=(ProduceHabits, Versions),
-    limits=(PLAIN,),
+    limits=(ACKS_ALL,),
     since="0.1",
     blame="client",
 )
@@ -72,12 +72,12 @@ def idempotence_off(event: RequestReceived, connection: ConnectionState) -> Iter
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     habits = connection.state(ProduceHabits)
-    if habits.sent != connection.run.limit(PLAIN) or habits.producer_id >= 0 or event.message.body.get("acks") != _ALL:
+    if habits.sent != connection.run.limit(ACKS_ALL) or habits.producer_id >= 0 or event.message.body.get("acks") != _ALL:
         return
     ranges = connection.state(Versions).ranges(connection)
     if ranges is not None and ApiKey.INIT_PRODUCER_ID in ranges:
         yield Problem(
-            f"{named(connection)} sent {habits.sent} Produce requests with acks=all on one connection, but without"
+            f"{client_label(connection)} sent {habits.sent} Produce requests with acks=all on one connection, but without"
             " a producer id: a retry writes records twice or out of order",
             hint="set enable.idempotence=true in the producer",
             cause="idempotence",

@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
 REQUESTS = Limit("requests", 6, "requests", "so many Produce requests for a partition are in flight at once", 6)
 
 
-class _Reported:
+class _ReportState:
     """Whether the connection was reported, or is that of an idempotent producer."""
 
     is_done = False
@@ -83,7 +83,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_max.in.flight.requests.per.connection
     """
-    report_state, waiting = connection.state(_Reported), connection.state(InFlight).waiting
+    report_state, waiting = connection.state(_ReportState), connection.state(InFlight).waiting
     limit = connection.run.limit(REQUESTS)
     if report_state.is_done or len(waiting) < limit:
         return
@@ -101,7 +101,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     if count >= limit:
         report_state.is_done = True
         yield Problem(
-            f"{named(connection)} has {count} Produce requests for {label((topic_partition[0], topic_partition[1] or 0), connection)} in"
+            f"{client_label(connection)} has {count} Produce requests for {label((topic_partition[0], topic_partition[1] or 0), connection)} in"
             " flight without idempotence: one that fails and is repeated changes the order of the records",
             hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",
             cause="in flight",

@@ -10,9 +10,9 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.topic_records import topic_records
 from dissectors.records import decode
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.partitions import label
-from dissectors.trackers.produce_habits import SKEW, SKEWED, ProduceHabits, Skew
+from dissectors.trackers.produce_habits import SKEW, SKEW_RECORDS, ProduceHabits, Skew
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -28,7 +28,7 @@ _SHARE = 0.5
     apis=("Produce",),
     only=FrameFlags.IRREGULAR,
     needs=(ProduceHabits,),
-    limits=(SKEWED, SKEW),
+    limits=(SKEW_RECORDS, SKEW),
     since="0.1",
     blame="client",
 )
@@ -80,7 +80,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     """
     habits = connection.state(ProduceHabits)
     skew = habits.skew
-    if skew is None or (keys := _keys(event, skew)) is None:
+    if skew is None or (keys := _batch_keys(event, skew)) is None:
         return  # a later request has a batch for the partition
     habits.skew = None
     [(key, most_frequent_count)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
@@ -88,14 +88,14 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     if key is not None and most_frequent_count >= _SHARE * total:
         partition_name = label((skew.topic, skew.partition or 0), connection)
         yield Problem(
-            f"{named(connection)} sent {skew.records:,} of {skew.total:,} records to {partition_name}, one of {skew.places}"
+            f"{client_label(connection)} sent {skew.records:,} of {skew.total:,} records to {partition_name}, one of {skew.places}"
             f" partitions in use: {most_frequent_count:,} of {total:,} records in its latest batch have the same key",
             hint="choose a key with more values, such as an id, or leave it out if order does not matter",
             cause=skew.topic,
         )
 
 
-def _keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
+def _batch_keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
     """The keys in the request's batch for the partition, none of a large one; None if it has no batch."""
     keys: Counter[bytes | None] | None = None
     for topic in topic_records(event.message):

@@ -9,7 +9,7 @@ from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
@@ -19,14 +19,14 @@ CONNECTIONS = Limit("connections", 50, "connections", "a client has so many conn
 _MAX_CLIENTS = 10_000
 
 
-class _Open(BoundedDict[tuple[str, str | None, str], int]):
+class _OpenConnections(BoundedDict[tuple[str, str | None, str], int]):
     """The open connections of each client to a server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
 
 
-class _Counted:
+class _CountedConnection:
     """The client and server for which a connection is counted."""
 
     key: tuple[str, str | None, str] | None = None
@@ -86,7 +86,7 @@ def many_connections(event: ResponseReceived | ConnectionEnded, connection: Conn
     ## Sources
     https://kafka.apache.org/documentation/#brokerconfigs_max.connections.per.ip
     """
-    counted_connection, connections = connection.state(_Counted), connection.run.state(_Open)
+    counted_connection, connections = connection.state(_CountedConnection), connection.run.state(_OpenConnections)
     if isinstance(event, ConnectionEnded):
         if counted_connection.key is not None and counted_connection.key in connections:
             connections[counted_connection.key] -= 1
@@ -97,7 +97,7 @@ def many_connections(event: ResponseReceived | ConnectionEnded, connection: Conn
     connections[key] = count = connections.get(key, 0) + 1
     if count == connection.run.limit(CONNECTIONS):
         yield Problem(
-            f"{named(connection)} has {count} connections to {connection.server} at the same time",
+            f"{client_label(connection)} has {count} connections to {connection.server} at the same time",
             hint="create one client per process and share it, and close those that are no longer used",
             cause=str(key),
         )

@@ -38,11 +38,11 @@ class _Generations(BoundedDict[str, tuple[int, int]]):
         return count
 
 
-class _OfSubscriptions(_Generations):
+class _SubscriptionGenerations(_Generations):
     """Those in which subscriptions differed."""
 
 
-class _OfAssignors(_Generations):
+class _AssignorGenerations(_Generations):
     """Those in which assignors differed."""
 
 
@@ -98,24 +98,24 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_group.id
     """
-    led_group = _led(event)
+    led_group = _led_group(event)
     if led_group is None:
         return
     group, generation, members = led_group
     by_topics: dict[tuple[str, ...], str] = {}
     for member in members[:_COMPARED]:
-        topics = _topics(member.get("metadata"))
+        topics = _subscribed_topics(member.get("metadata"))
         if topics is None:
             return
         by_topics.setdefault(topics, member.get("member_id") or "")
-    generations = connection.run.state(_OfSubscriptions)
+    generations = connection.run.state(_SubscriptionGenerations)
     if len(by_topics) < 2:
         generations.pop(group, None)
     elif generations.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
         (first_topics, first_member), (second_topics, second_member), *_ = by_topics.items()
         yield Problem(
             f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
-            f" members: {first_member!r} to {_listed(first_topics)}, {second_member!r} to {_listed(second_topics)}",
+            f" members: {first_member!r} to {_name_list(first_topics)}, {second_member!r} to {_name_list(second_topics)}",
             hint="give each application a group.id of its own",
             cause=group,
         )
@@ -171,37 +171,37 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     message, run = event.message, connection.run
     assignors_by_member = run.state(_Assignors)
     if isinstance(event, RequestReceived):
-        _remember(event.message.body, event.message.body, assignors_by_member)
+        _store_assignors(event.message.body, event.message.body, assignors_by_member)
         return
     request_body = event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
         return
-    _remember(request_body, message.body, assignors_by_member)  # a new member gets its id with the response
-    led_group = _led(event)
+    _store_assignors(request_body, message.body, assignors_by_member)  # a new member gets its id with the response
+    led_group = _led_group(event)
     if led_group is None:
         return
     group, generation, members = led_group
     ids = (member.get("member_id") or "" for member in members[:_COMPARED])
     by_names = {assignors: member_id for member_id in ids if (assignors := assignors_by_member.get((group, member_id)))}
-    generations = run.state(_OfAssignors)
+    generations = run.state(_AssignorGenerations)
     if len(by_names) < 2:
         generations.pop(group, None)
     elif generations.count(group, generation) >= run.limit(ASSIGNORS):
         (first_names, first_member), (second_names, second_member), *_ = by_names.items()
         yield Problem(
-            f"members of group {group!r} have different assignors: {first_member!r} {_listed(first_names)}, {second_member!r}"
-            f" {_listed(second_names)}; the group uses {message.body.get('protocol_name')!r}",
+            f"members of group {group!r} have different assignors: {first_member!r} {_name_list(first_names)}, {second_member!r}"
+            f" {_name_list(second_names)}; the group uses {message.body.get('protocol_name')!r}",
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
         )
 
 
-def _remember(request_body: dict[str, Any], member: dict[str, Any], assignors_by_member: _Assignors) -> None:
+def _store_assignors(request_body: dict[str, Any], member: dict[str, Any], assignors_by_member: _Assignors) -> None:
     names = tuple(protocol.get("name") or "" for protocol in request_body.get("protocols") or ())
     assignors_by_member[request_body.get("group_id") or "", member.get("member_id") or ""] = names
 
 
-def _led(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
+def _led_group(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
     """The group, generation and members of a leader of a consumer group with several members."""
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
@@ -212,7 +212,7 @@ def _led(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | Non
     return request_body.get("group_id") or "", message.body.get("generation_id", -1), members
 
 
-def _topics(metadata: object) -> tuple[str, ...] | None:
+def _subscribed_topics(metadata: object) -> tuple[str, ...] | None:
     """The topics of a subscription, sorted; None if it cannot be read."""
     data = bytes(metadata) if isinstance(metadata, bytes | memoryview) else b""
     try:
@@ -223,6 +223,6 @@ def _topics(metadata: object) -> tuple[str, ...] | None:
     return tuple(sorted(str(topic) for topic in topics)) if isinstance(topics, list) else None
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _name_list(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (", ".join(repr(name) for name in names[:_NAMED]) or "none") + more

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
@@ -86,7 +86,7 @@ def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iter
         if is_refused(connection):
             return  # clients request Metadata after most errors: E002 names what is wrong
         yield Problem(
-            f"{named(connection)} requested Metadata {count} times within {duration(event.at - responses.since)} on one"
+            f"{client_label(connection)} requested Metadata {count} times within {duration(event.at - responses.since)} on one"
             " connection",
             hint="request Metadata once, not for each message or call; leave metadata.max.age.ms at 5 minutes",
             cause="metadata storm",

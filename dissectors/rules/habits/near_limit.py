@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import refusals
 from dissectors.trackers.state import ConnectionState
@@ -20,7 +20,7 @@ SHARE = Limit("share", 80, "%", "batches have at least this share of the limit")
 BATCHES = Limit("batches", 3, "batches", "so many of a connection to a topic")
 
 _MAX_TOPICS = 10_000
-_TOPIC = 2
+_TOPIC_RESOURCE = 2
 #: Of a batch, before its length counts.
 _PREFIX = 12
 _TOO_LARGE = (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE)
@@ -33,7 +33,7 @@ class _Limits(BoundedDict[tuple[str, str], int]):
         super().__init__(_MAX_TOPICS)
 
 
-class _Large:
+class _LargeBatches:
     """The large batches of a connection: how many of each topic, and the largest."""
 
     def __init__(self) -> None:
@@ -97,10 +97,10 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
     run = connection.run
     limits = run.state(_Limits)
     if isinstance(event, ResponseReceived):
-        if _learn(event, connection, limits):
+        if _learn_limits(event, connection, limits):
             run.subscribe("M008", api="Produce")
         return
-    share, large_batches = run.limit(SHARE), connection.state(_Large).topics
+    share, large_batches = run.limit(SHARE), connection.state(_LargeBatches).topics
     for topic in topic_records(event.message):
         name = run.topic_names.get(topic.key, topic.key)
         limit = limits.get((connection.server, name))
@@ -114,42 +114,42 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
             large_batches[name] = count, largest = count + 1, max(largest, size)
             if count == run.limit(BATCHES):
                 yield Problem(
-                    f"{named(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, whose"
+                    f"{client_label(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, whose"
                     f" limit is {limit:,} bytes",
                     hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client",
                     cause=name,
                 )
 
 
-def _learn(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
+def _learn_limits(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
     """Store the limits in a response; return whether there was one."""
     message, request_body = event.message, event.request_body
     if message is None or request_body is None:
         return False
     topic_limits: list[tuple[str, int]] = []
     if message.api == "Produce":
-        topic_limits = [*_refused(event, connection)]
+        topic_limits = [*_refused_limits(event, connection)]
     elif message.api == "CreateTopics":
         accepted = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
         topic_limits = [
             (topic["name"], size)
             for topic in request_body.get("topics", ())
             if topic.get("name") in accepted and not request_body.get("validate_only")
-            if (size := _size_in(topic.get("configs")))
+            if (size := _size_limit(topic.get("configs")))
         ]
     else:
         topic_limits = [
             (row["resource_name"], size)
             for row in message.body.get("results", ())
-            if row.get("resource_type") == _TOPIC and not row.get("error_code")
-            if (size := _size_in(row.get("configs")))
+            if row.get("resource_type") == _TOPIC_RESOURCE and not row.get("error_code")
+            if (size := _size_limit(row.get("configs")))
         ]
     for name, size in topic_limits:
         limits[connection.server, name] = size
     return bool(topic_limits)
 
 
-def _size_in(configs: object) -> int:
+def _size_limit(configs: object) -> int:
     """The size limit among configs, 0 if it is not there."""
     for config in configs if isinstance(configs, list) else ():
         if config.get("name") == "max.message.bytes" and str(config.get("value")).isdecimal():
@@ -157,7 +157,7 @@ def _size_in(configs: object) -> int:
     return 0
 
 
-def _refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[tuple[str, int]]:
+def _refused_limits(event: ResponseReceived, connection: ConnectionState) -> Iterator[tuple[str, int]]:
     """Topics with a batch that was too large, each with a limit below its size."""
     assert event.message is not None
     assert event.request is not None

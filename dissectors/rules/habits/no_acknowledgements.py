@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.produce_habits import ACKS_0, ProduceHabits
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -58,7 +58,7 @@ def no_acknowledgements(event: RequestReceived, connection: ConnectionState) -> 
     """
     if count := connection.state(ProduceHabits).unacknowledged:
         yield Problem(
-            f"{named(connection)} sent {count} Produce requests in a row with acks=0: the broker acknowledges none of"
+            f"{client_label(connection)} sent {count} Produce requests in a row with acks=0: the broker acknowledges none of"
             " them, and nobody notices records that it refuses",
             hint="set acks=all, or acks=1; leave acks=0 only if records may be lost",
             cause="acks=0",

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
@@ -77,7 +77,7 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
             continue  # S034
         if later_count := producers.accepted_since(connection.server, topic_partition, attempt):
             yield Problem(
-                f"{named(connection)} sends a batch for {label(topic_partition, connection)} again, which"
+                f"{client_label(connection)} sends a batch for {label(topic_partition, connection)} again, which"
                 f" {attempt.outcome(topic_partition)}, after {later_count} later {'batches were' if later_count > 1 else 'batch was'}"
                 " accepted: its records come after theirs",
                 **locate(event.message, *path),

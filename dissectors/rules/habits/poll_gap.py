@@ -11,7 +11,7 @@ from dissectors.limits import Limit
 from dissectors.messages.topic_records import topic_records
 from dissectors.records import outline
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.fetches import Fetches
@@ -148,7 +148,7 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     if consumer.gaps >= run.limit(GAPS):
         consumer.gaps = 0
         yield Problem(
-            f"{named(connection)} sent no fetch for {duration(gap)}; if it polls later than {duration(interval)}"
+            f"{client_label(connection)} sent no fetch for {duration(gap)}; if it polls later than {duration(interval)}"
             f" (max.poll.interval.ms), it leaves group {consumer.group!r}",
             hint="process fewer records per poll (max.poll.records) or faster, or raise max.poll.interval.ms",
             cause=consumer.group,

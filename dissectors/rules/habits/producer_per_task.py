@@ -9,7 +9,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -99,7 +99,7 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
     if new_ids.count >= run.limit(PRODUCERS):
         count, new_ids.count = new_ids.count, 0
         yield Problem(
-            f"{named(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so many new"
+            f"{client_label(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so many new"
             " producer ids it got",
             hint="create one producer per process, and share it: it is thread-safe; close those that you no longer use",
             cause=str(client_key(connection)),

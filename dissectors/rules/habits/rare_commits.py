@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.commits import Commits
 from dissectors.trackers.fetches import FetchesWithRecords
@@ -25,7 +25,7 @@ _MAX_MEMBERS = 10_000
 
 
 @dataclass(slots=True)
-class _Last:
+class _LastCommit:
     """A member's last commit (ns), what its client had fetched then; late ones in a row, and their records."""
 
     at: int
@@ -35,7 +35,7 @@ class _Last:
     since: int = 0
 
 
-class _Members(BoundedDict[tuple[str, str], _Last]):
+class _Members(BoundedDict[tuple[str, str], _LastCommit]):
     """By group and member."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if member is None or not member.session:
         return
     fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
-    last_commit = run.state(_Members).touch((member.group, member.id), lambda: _Last(event.at, fetches))
+    last_commit = run.state(_Members).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
     advance = run.state(Commits).advance or 0
     if event.at - last_commit.at > member.session and fetches - last_commit.fetches >= run.limit(FETCHES) and advance > 0:
         last_commit.since = last_commit.since or last_commit.at
@@ -127,7 +127,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if last_commit.late >= run.limit(COMMITS):
         pause = duration((event.at - last_commit.since) // last_commit.late)
         yield Problem(
-            f"{named(connection)} commits every {pause}, rarer than its session timeout in group {member.group!r},"
+            f"{client_label(connection)} commits every {pause}, rarer than its session timeout in group {member.group!r},"
             f" {duration(member.session)}: after a crash, about {last_commit.records // last_commit.late:,} records are read again",
             hint="lower auto.commit.interval.ms (the default is 5 s), or commit after each poll",
             cause=member.group,

@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
@@ -110,7 +110,7 @@ def reauthentication_fails(event: ResponseReceived, connection: ConnectionState)
         count, failures.count = failures.count, 0
         interval = duration((event.at - failures.since) // (count - 1))
         yield Problem(
-            f"{count} re-authentications of {named(connection)} at {connection.server} failed, one every {interval}, each"
+            f"{count} re-authentications of {client_label(connection)} at {connection.server} failed, one every {interval}, each"
             " after a login that succeeded",
             hint="let the client get a new token for each re-authentication (its login callback), of the same user",
             cause=connection.server,

@@ -10,7 +10,7 @@ from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
@@ -33,7 +33,7 @@ _HINTS = {
 
 
 @dataclass(slots=True)
-class _Lives:
+class _ConnectionLives:
     """Connections in a row that the same side ended: the shortest and longest time (ns) that they existed.
 
     `ended_at` is when the last of them ended: those that were open at the same time are not in a row.
@@ -46,7 +46,7 @@ class _Lives:
     count: int = 0
 
 
-class _Clients(BoundedDict[tuple[str, str | None, str], _Lives]):
+class _Clients(BoundedDict[tuple[str, str | None, str], _ConnectionLives]):
     """By client and server."""
 
     def __init__(self) -> None:
@@ -141,24 +141,24 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     """
     flight, run = connection.state(InFlight), connection.run
     life = event.at - connection.opened_at
-    if connection.midstream or event.by not in _HINTS or flight.errands < _ERRANDS:
+    if connection.midstream or event.by not in _HINTS or flight.work_requests < _ERRANDS:
         return
     if life < run.limit(MIN_INTERVAL) * SECOND:
         return
     clients, key = run.state(_Clients), (*client_key(connection), connection.server)
-    lives = clients.touch(key, lambda: _Lives(event.by or "", life, life))
+    lives = clients.touch(key, lambda: _ConnectionLives(event.by or "", life, life))
     if connection.opened_at < lives.ended_at:
         return
     shortest, longest = min(lives.shortest, life), max(lives.longest, life)
     if lives.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
-        clients[key] = _Lives(event.by, life, life, event.at, 1)
+        clients[key] = _ConnectionLives(event.by, life, life, event.at, 1)
         return
     lives.shortest, lives.longest, lives.ended_at = shortest, longest, event.at
     lives.count += 1
     if lives.count >= run.limit(CONNECTIONS):
         del clients[key]
         yield Problem(
-            f"{lives.count} connections in a row of {named(connection)} to {connection.server} were closed by the"
+            f"{lives.count} connections in a row of {client_label(connection)} to {connection.server} were closed by the"
             f" {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
             hint=_HINTS[event.by],
             blame="client" if event.by == "client" else None,

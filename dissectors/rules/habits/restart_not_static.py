@@ -10,7 +10,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import SECOND
@@ -137,7 +137,7 @@ def restart_not_static(event: RequestReceived | ResponseReceived, connection: Co
     if restarts.count >= run.limit(RESTARTS):
         count, restarts.count = restarts.count, 0
         yield Problem(
-            f"{named(connection)} left group {joined.group!r} and joined it as a new member on a new connection {count}"
+            f"{client_label(connection)} left group {joined.group!r} and joined it as a new member on a new connection {count}"
             f" times within {duration(event.at - restarts.since)}: the group rebalanced {2 * count} times for it",
             hint="set a group.instance.id of its own for each process, and a session.timeout.ms longer than a restart",
             cause=joined.group,

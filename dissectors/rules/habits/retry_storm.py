@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.summary import errors
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -24,14 +24,14 @@ WITHIN = Limit("within", 2, "s", "and all within this time", 0.01)
 _MAX_APIS = 100
 
 
-class _Row:
+class _FailureStreak:
     """Failures of an API in a row."""
 
     def __init__(self) -> None:
         self.code = self.count = self.since = self.last = 0
 
 
-class _Rows(BoundedDict[str, _Row]):
+class _FailureStreaks(BoundedDict[str, _FailureStreak]):
     """The failures of a connection, by API."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     error = schemas.error(code) if code else None
     if error is None or not error.retriable:
         return
-    run, streak = connection.run, connection.state(_Rows).touch(message.api, _Row)
+    run, streak = connection.run, connection.state(_FailureStreaks).touch(message.api, _FailureStreak)
     is_next = streak.code == code and 0 <= request.at - streak.last < run.limit(PAUSE) * SECOND
     if not is_next or event.at - streak.since > run.limit(WITHIN) * SECOND:
         streak.code, streak.count, streak.since = code, 0, request.at
@@ -101,7 +101,7 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if streak.count >= run.limit(RETRIES):
         count, streak.count, streak.code = streak.count, 0, 0
         yield Problem(
-            f"{named(connection)} sent {count} {message.api} requests within {duration(event.at - streak.since)}, each"
+            f"{client_label(connection)} sent {count} {message.api} requests within {duration(event.at - streak.since)}, each"
             f" immediately after {error.name} to the one before",
             hint="make the client wait before it retries (retry.backoff.ms), and longer each time",
             cause=f"{message.api} {error.name}",

@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -107,7 +107,7 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     if counter.count >= run.limit(CALLS):
         count, counter.count = counter.count, 0
         yield Problem(
-            f"{named(connection)} sent the same {message.api} request {count} times within"
+            f"{client_label(connection)} sent the same {message.api} request {count} times within"
             f" {duration(event.at - counter.since)}",
             hint="ask once, when the program starts or on a schedule, and keep the answer; not for each message",
             cause=f"{message.api} {connection.client_id}",

@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.summary import errors
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
@@ -21,7 +21,7 @@ RESPONSES = Limit("responses", 3, "responses", "a server refuses the telemetry o
 _MAX_CLIENTS = 10_000
 
 
-class _Refused(BoundedDict[tuple[str, str | None, str, str], int]):
+class _RefusedRequests(BoundedDict[tuple[str, str | None, str, str], int]):
     """Refused requests by client, server and API."""
 
     def __init__(self) -> None:
@@ -73,12 +73,12 @@ def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message is None:
         return
     code = next((error.code for error in errors(message)), 0)
-    refusals, key = connection.run.state(_Refused), (*client_key(connection), connection.server, message.api)
+    refusals, key = connection.run.state(_RefusedRequests), (*client_key(connection), connection.server, message.api)
     refusals[key] = count = refusals.get(key, 0) + 1
     if count >= connection.run.limit(RESPONSES):
         del refusals[key]
         yield Problem(
-            f"{named(connection)} sent {message.api} to {connection.server}, which refused it {count} times"
+            f"{client_label(connection)} sent {message.api} to {connection.server}, which refused it {count} times"
             f" ({schemas.error_name(code) or code})",
             hint="set enable.metrics.push=false in the client, or configure a metrics reporter and subscription on the"
             " broker",

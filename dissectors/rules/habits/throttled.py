@@ -9,7 +9,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
@@ -24,14 +24,14 @@ _MAX_CLIENTS = 10_000
 _MS = 1_000_000
 
 
-class _Throttled:
+class _ThrottledResponses:
     """Throttled responses of a client since a time (ns), and their throttle times in ms."""
 
     def __init__(self) -> None:
         self.since = self.count = self.total_ms = 0
 
 
-class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _Throttled]):
+class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _ThrottledResponses]):
     """What was throttled, by client and server."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     if response is None or not response.throttle_ms:
         return
     throttled_clients, client = run.state(_ThrottledClients), (*client_key(connection), connection.server)
-    throttled_responses = throttled_clients.touch(client, _Throttled)
+    throttled_responses = throttled_clients.touch(client, _ThrottledResponses)
     if throttled_responses.count == 0 or event.at - throttled_responses.since > run.limit(WITHIN) * SECOND:
         throttled_responses.since, throttled_responses.count, throttled_responses.total_ms = event.at, 0, 0
     throttled_responses.count += 1
@@ -92,7 +92,7 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     if throttled_responses.total_ms >= run.limit(TOTAL) * 1000:
         del throttled_clients[client]
         yield Problem(
-            f"{connection.server} throttled {named(connection)} in {throttled_responses.count} responses within"
+            f"{connection.server} throttled {client_label(connection)} in {throttled_responses.count} responses within"
             f" {duration(event.at - throttled_responses.since)}, for {duration(throttled_responses.total_ms * _MS)} in total",
             hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load",
             cause=str(client),

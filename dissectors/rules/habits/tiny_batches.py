@@ -9,7 +9,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.produce_habits import REQUESTS, SHARE, ProduceHabits
 from dissectors.trackers.recurrence import SECOND
@@ -117,7 +117,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
     wait_text = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
-        f"{named(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} with"
+        f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} with"
         f" one record each, {partitions_text}{wait_text}",
         hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
         cause="flush" if waits else "linger",

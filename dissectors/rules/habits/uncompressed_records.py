@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.produce_habits import BYTES, ProduceHabits
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -83,7 +83,7 @@ def uncompressed_records(event: RequestReceived, connection: ConnectionState) ->
     share = 100 * sizes.after / sizes.before
     if 100 - share >= connection.run.limit(SAVED):
         yield Problem(
-            f"{named(connection)} sent {sizes.sent:,} bytes of uncompressed batches: a sample of"
+            f"{client_label(connection)} sent {sizes.sent:,} bytes of uncompressed batches: a sample of"
             f" {sizes.before:,} bytes shrinks to {share:.0f} % with zlib",
             hint="set compression.type to lz4, zstd or snappy in the producer",
             cause="uncompressed",

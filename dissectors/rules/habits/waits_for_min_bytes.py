@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.fetches import FULL_WAITS, Fetches
 from dissectors.trackers.state import ConnectionState
@@ -76,7 +76,7 @@ def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) ->
         count, fetches.full_waits = fetches.full_waits, 0
         wait = duration(request_body.get("max_wait_ms", 0) * _MS)
         yield Problem(
-            f"{named(connection)} waited {wait} for the records of each of {count} Fetch responses in a row: they had"
+            f"{client_label(connection)} waited {wait} for the records of each of {count} Fetch responses in a row: they had"
             f" fewer bytes than its fetch.min.bytes, {request_body.get('min_bytes', 0):,}",
             hint="lower fetch.min.bytes, or fetch.max.wait.ms (fetch.wait.max.ms in librdkafka), which is the delay",
             cause="min_bytes",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dissectors.connections.addresses import host_of
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.versions import LONGEST_NAME
+from dissectors.trackers.versions import MAX_NAME_SHOWN
 
 
-def named(connection: ConnectionState) -> str:
+def client_label(connection: ConnectionState) -> str:
     """The client of a connection, as the subject of a sentence: ``client 'app' at 10.0.0.9``."""
     name = connection.client_id
-    return f"client {name[:LONGEST_NAME]!r} at {host_of(connection.client)}" if name else (
+    return f"client {name[:MAX_NAME_SHOWN]!r} at {host_of(connection.client)}" if name else (
         f"a client without an id at {host_of(connection.client)}"
     )  # fmt: skip

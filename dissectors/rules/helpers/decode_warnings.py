@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dissectors.messages.locate import ProblemPlace
+from dissectors.messages.locate import ProblemLocation
 from dissectors.messages.message import Message
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.paths import render
@@ -28,12 +28,12 @@ def is_unexplained(message: Message, kind: str) -> bool:
     return message.diagnosis is None or message.diagnosis.edit.kind == "truncated"
 
 
-def warning_place(message: Message, warning: DecodeWarning) -> ProblemPlace:
+def warning_place(message: Message, warning: DecodeWarning) -> ProblemLocation:
     """The path and byte range of a decode warning."""
-    return ProblemPlace(path=_path_text(message, warning.path), start=warning.start, end=warning.end)
+    return ProblemLocation(path=_path_text(message, warning.path), start=warning.start, end=warning.end)
 
 
-def error_place(message: Message) -> ProblemPlace:
+def error_place(message: Message) -> ProblemLocation:
     """The path and byte range of the number (a length, count or tag) at which decoding stopped."""
     error = message.error
     assert error is not None
@@ -45,7 +45,7 @@ def error_place(message: Message) -> ProblemPlace:
         while end < min(start + _VARINT_MAX, len(frame)) and frame[end] >= 0x80:
             end += 1
         end += 1
-    return ProblemPlace(path=_path_text(message, error.path), start=start, end=min(end, len(frame)))
+    return ProblemLocation(path=_path_text(message, error.path), start=start, end=min(end, len(frame)))
 
 
 def _path_text(message: Message, path: Iterable[str]) -> str:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 from dissectors.diagnosis.payloads import (
     PayloadDiagnosis,
     diagnose_payload,
-    embedded,
+    embedded_diagnosis,
     is_whole_under,
 )
-from dissectors.diagnosis.whole_payloads import is_whole
+from dissectors.diagnosis.whole_payloads import is_whole_payload
 from dissectors.edits import Edit
 from dissectors.embedded.assignors import user_data_names
 from dissectors.embedded.group import payload_names
 from dissectors.embedded.locations import EmbeddedLocation, embedded_locations
-from dissectors.embedded.payload_formats import as_stated
+from dissectors.embedded.payload_formats import layouts_as_stated
 from dissectors.embedded.registry import Rows, enclosing_text
-from dissectors.embedded.registry import payload as with_prefix
+from dissectors.embedded.registry import payload_layout as with_prefix
 from dissectors.messages.message import Message
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
@@ -54,7 +54,7 @@ def group_payloads(message: Message, protocol_type: str | None = None) -> Iterat
     if message.layout is None:
         return
     count = 0
-    for data, path, field, rows, location in _find(message.body, embedded_locations(message.layout), (), "", ()):
+    for data, path, field, rows, location in _find_payloads(message.body, embedded_locations(message.layout), (), "", ()):
         names = payload_names(location.reader, enclosing_text(rows, "protocol_type") or protocol_type)
         if names and data:
             count += 1
@@ -63,7 +63,7 @@ def group_payloads(message: Message, protocol_type: str | None = None) -> Iterat
             yield GroupPayload(bytes(data), path, field, rows, names)
 
 
-def _find(
+def _find_payloads(
     row: dict[str, Any],
     locations: tuple[EmbeddedLocation, ...],
     path: tuple[str | int, ...],
@@ -74,9 +74,9 @@ def _find(
         value = row.get(location.name)
         if isinstance(value, list):
             for index, element in enumerate(value):
-                yield from _find(element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row))
+                yield from _find_payloads(element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row))
         elif location.below and value is not None:
-            yield from _find(value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row))
+            yield from _find_payloads(value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row))
         elif location.reader is not None and value is not None:
             yield value, (*path, location.name), field + location.name, (*rows, row), location
 
@@ -97,11 +97,11 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
         field: The path of its field in the schema.
     """
     for name in names:
-        if is_whole(data, name):
-            diagnosis = _inside(data, name, rows)
-            return embedded(diagnosis, field, name) if diagnosis else None
+        if is_whole_payload(data, name):
+            diagnosis = _inner_departure(data, name, rows)
+            return embedded_diagnosis(diagnosis, field, name) if diagnosis else None
     diagnosed = [
-        embedded(payload_diagnosis, field, name)
+        embedded_diagnosis(payload_diagnosis, field, name)
         for name in names
         if (payload_diagnosis := diagnose_payload(data, name)) is not None
     ]
@@ -123,12 +123,12 @@ class Departures:
         return payload_departure(self._message, payload) if payload else None
 
 
-def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
+def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
     """How a payload inside a payload was written: user data of Kafka Streams, tasks of Connect, members of a group."""
-    header, _, version = as_stated(name, data)
+    header, _, version = layouts_as_stated(name, data)
     payload_layout = with_prefix(name, version, *header.fields)
     values = decode(payload_layout, data).values
-    for inner, _, field, enclosing, location in _find(values, embedded_locations(payload_layout), (), "", rows):
+    for inner, _, field, enclosing, location in _find_payloads(values, embedded_locations(payload_layout), (), "", rows):
         protocol_type = enclosing_text(enclosing, "protocol_type")
         names = payload_names(location.reader, protocol_type) or user_data_names(location.reader, enclosing)
         if names and inner and (diagnosis := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
@@ -136,30 +136,30 @@ def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
     return None
 
 
-def departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
+def payloads_departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
     """The payloads with the edit of another one, from `payload_departure`, in the first `MAX_COMPARED` bytes."""
     remaining = MAX_COMPARED
     for payload in payloads:
         remaining -= len(payload.data)
         if remaining < 0:
             return
-        if _departs(payload, edit):
+        if _departs_likewise(payload, edit):
             yield payload
 
 
-def _departs(payload: GroupPayload, edit: Edit) -> bool:
+def _departs_likewise(payload: GroupPayload, edit: Edit) -> bool:
     details = dict(edit.detail)
     data, name, inner = payload.data, details["payload"], details["edit"]
     if inner.kind == "embedded_layout":
         details = dict(inner.detail)
         data, name, inner = _user_data(data, name), details["payload"], details["edit"]
-    return bool(data) and not is_whole(data, name) and is_whole_under(data, name, inner)
+    return bool(data) and not is_whole_payload(data, name) and is_whole_under(data, name, inner)
 
 
 def _user_data(data: bytes, name: str) -> bytes:
     """The user data in a payload of consumers; empty if there is none."""
     try:
-        header, body, _ = as_stated(name, data)
+        header, body, _ = layouts_as_stated(name, data)
     except DecodeError:
         return b""
     return bytes(decode(body, data, decode(header, data).end).values.get("user_data") or b"")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TypedDict
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import Diagnosis, certain
-from dissectors.diagnosis.cast_lengths import cast_length
-from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis import Diagnosis, certain_diagnosis
+from dissectors.diagnosis.cast_lengths import find_cast_length
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE
 from dissectors.diagnosis.payloads import PayloadDiagnosis
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
@@ -26,7 +26,7 @@ def layout_problems(
     diagnosis = message.diagnosis if message is not None else None
     if message is None or diagnosis is None or diagnosis.edit.kind not in kinds or not only(diagnosis.edit):
         return
-    if cast_length(message) is not None:
+    if find_cast_length(message) is not None:
         return  # L042
     yield Problem(
         diagnosis.sentence,
@@ -35,7 +35,7 @@ def layout_problems(
         diagnosis.path or None,
         diagnosis.hint,
         blame="client" if message.is_request else "broker",
-        severity=None if diagnosis.confidence >= LIKELY else Severity.WARNING,
+        severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
         **_sizes(len(message.frame) - 4, diagnosis),
         diagnosis=diagnosis,
     )
@@ -58,17 +58,17 @@ def is_records_edit(edit: Edit) -> bool:
     return edit.field.rpartition(".")[2].removesuffix("[]") in ("records", "unaligned_records")
 
 
-def with_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
+def add_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
     """The problem with a certain diagnosis, if the edit that wrote the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
-    diagnosis = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
+    diagnosis = certain_diagnosis(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
     return replace(problem, diagnosis=diagnosis)
 
 
-def with_payload_diagnosis(problem: Problem, payload_diagnosis: PayloadDiagnosis | None) -> Problem:
+def add_payload_diagnosis(problem: Problem, payload_diagnosis: PayloadDiagnosis | None) -> Problem:
     """The problem with the diagnosis of a payload, if there is one."""
-    diagnosed_problem = with_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
+    diagnosed_problem = add_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
     if payload_diagnosis is None or diagnosed_problem.diagnosis is None:
         return problem
     diagnosis = replace(

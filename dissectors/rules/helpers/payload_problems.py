@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout
@@ -29,5 +29,5 @@ def payload_error(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
         return f"has no version: {error.message}"
     field_path = render(part for part in error.path if part != "data")
     if error.offset >= len(data):
-        return f"has version {version} but ends after {counted(len(data), 'byte')}, before its {field_path}"
+        return f"has version {version} but ends after {count_text(len(data), 'byte')}, before its {field_path}"
     return f"has version {version} but cannot be read at {field_path}: {error.message}"

@@ -10,14 +10,14 @@ from typing import Final
 from dissectors import embedded
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
-from dissectors.records.schema_ids import PREFIX, is_repeated
+from dissectors.records.schema_ids import PREFIX_SIZE, is_repeated
 from dissectors.trackers.schema_uses import PartSchemas
 from dissectors.values import DecodedPart, ProblemKind
 from dissectors.wire.node import Node
 from dissectors.wire.paths import render
 
 
-def parts_with(event: RecordsDecoded, kind: ProblemKind) -> Iterator[DecodedPart]:
+def parts_with_problem(event: RecordsDecoded, kind: ProblemKind) -> Iterator[DecodedPart]:
     """The keys and values with a problem of a kind, except those with two envelopes (P005)."""
     for part in event.parts:
         problem = part.value.problem
@@ -37,7 +37,7 @@ def record_problem(
     got: str | None = None,
 ) -> Problem:
     """The problem that a rule reports for a key or value. In a Fetch, the producer is unknown, so nobody is blamed."""
-    start, end = _span(event, part)
+    start, end = _problem_span(event, part)
     return Problem(
         f"{part.topic or 'a topic of unknown name'}, {part.part}: {message}",
         path=part.path,
@@ -52,7 +52,7 @@ def record_problem(
     )
 
 
-def _span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
+def _problem_span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
     """The bytes of a key or value from its problem on; of compressed records, all of them."""
     if event.spans is None:  # one walk for all problems of the frame
         event.spans = dict(_part_spans(embedded.expanded_body(event.message).children, ()))
@@ -86,12 +86,12 @@ def schema_name(part: DecodedPart) -> str:
     return f"schema {key}" + (f" ({type_or_subject})" if type_or_subject else "")
 
 
-def said(part: DecodedPart) -> str:
+def problem_text(part: DecodedPart) -> str:
     """The text of a key's or value's problem."""
     return part.value.problem.text if part.value.problem is not None else ""
 
 
-def names(keys: Iterable[object]) -> str:
+def schema_list(keys: Iterable[object]) -> str:
     """Some schemas, e.g. ``id 17, id 18, ...``."""
     first, *more = [str(key) for key in keys]
     return ", ".join([first, *more[:2], *(["..."] if len(more) > 2 else [])])
@@ -100,14 +100,14 @@ def names(keys: Iterable[object]) -> str:
 def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
     """How a value without a valid prefix has the id of a schema that its topic uses after all; a clause."""
     ids = {int(key.value).to_bytes(4, "big") for key in schemas.used if key.form == "id"}
-    if data[:1] == b"\0" and data[1:PREFIX][::-1] in ids:
+    if data[:1] == b"\0" and data[1:PREFIX_SIZE][::-1] in ids:
         return "the id is written in little-endian order"
     if data[:4] in ids:
         return "the zero byte before the id is missing"
-    if data[1:PREFIX] in ids:
+    if data[1:PREFIX_SIZE] in ids:
         return f"the magic byte before the id is {data[0]}, not 0"
     try:
         decoded = base64.b64decode(data.strip(b'"')[:8])
     except (binascii.Error, ValueError):
         return None
-    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX] in ids else None
+    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX_SIZE] in ids else None

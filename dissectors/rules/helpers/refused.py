@@ -12,7 +12,7 @@ from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages import summary
 from dissectors.messages.secret_fields import holds_secret, may_hold_secrets
-from dissectors.plain_text import printable
+from dissectors.plain_text import printable_text
 from dissectors.refusals import ErrorJudgement, judgement
 from dissectors.refusals.contradictions import contradiction
 from dissectors.trackers.state import ConnectionState
@@ -76,7 +76,7 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
-    request_target, request_body = _about_request(event), event.request_body
+    request_target, request_body = _request_target(event), event.request_body
     errors: list[ReturnedError] = []
     counts: Counter[int] = Counter()
     for error in summary.errors(message):
@@ -86,7 +86,7 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
         if len(errors) == MAX_RESULTS:
             break
         path = tuple(parts(error.path))
-        target, row = _target(message.body, path, request_target)
+        target, row = _error_target(message.body, path, request_target)
         contradicted = None if request_body is None else contradiction(message.api, message.version, error.code, request_body, row)
         error_judgement = contradicted or judgement(message.api, error.code)
         errors.append(ReturnedError(path, error.code, error.name, target, row, error_judgement, contradicted is not None))
@@ -99,13 +99,13 @@ def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target,
     At most `MAX_RESULTS` elements.
     """
     assert event.message is not None
-    return islice(_results(event.message.body, pattern, _about_request(event)), MAX_RESULTS)
+    return islice(_find_results(event.message.body, pattern, _request_target(event)), MAX_RESULTS)
 
 
-def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tuple[Target, int]]:
+def _find_results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tuple[Target, int]]:
     if not isinstance(values, dict):
         return
-    target = _named(values, target)
+    target = _extended_target(values, target)
     name, *below = pattern
     value = values.get(name)
     if not below:
@@ -113,23 +113,23 @@ def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tu
             yield target, value
     elif isinstance(value, list):
         for element in value:
-            yield from _results(element, below, target)
+            yield from _find_results(element, below, target)
     else:
-        yield from _results(value, below, target)
+        yield from _find_results(value, below, target)
 
 
-def _target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple[Target, dict[str, Any]]:
+def _error_target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple[Target, dict[str, Any]]:
     """What the error at a path is about, and the struct with the error."""
     value: Any = body
-    target, row = _named(body, about), body
+    target, row = _extended_target(body, about), body
     for part in path[:-1]:
         value = value[int(part)] if isinstance(value, list) else value.get(part)
         if isinstance(value, dict):
-            target, row = _named(value, target), value
+            target, row = _extended_target(value, target), value
     return target, row
 
 
-def _named(row: dict[str, Any], target: Target) -> Target:
+def _extended_target(row: dict[str, Any], target: Target) -> Target:
     """A target, and what a struct names; the name of a topic is better than its id."""
     names: dict[str, Any] = {}
     for name, value in row.items():
@@ -143,7 +143,7 @@ def _named(row: dict[str, Any], target: Target) -> Target:
     return (*(part for part in target if part[0] not in names), *names.items())
 
 
-def _about_request(event: ResponseReceived) -> Target:
+def _request_target(event: ResponseReceived) -> Target:
     """The group, transaction or key that the whole request is about."""
     request = event.request
     if request is None or not request.message.well_formed:
@@ -160,7 +160,7 @@ def _about_request(event: ResponseReceived) -> Target:
     return tuple(target)
 
 
-def without_partition(target: Target) -> Target:
+def drop_partition(target: Target) -> Target:
     """A target without its partition, which is not a root cause of its own."""
     return tuple(part for part in target if part[0] != "partition")
 
@@ -170,11 +170,11 @@ def target_text(target: Target, connection: ConnectionState) -> str:
     texts, topic, partition = [], "", None
     for kind, name in target:
         if kind == "topic":
-            topic = quoted(connection.run.topic_names.get(name) or name, MAX_NAME_LENGTH)
+            topic = one_line(connection.run.topic_names.get(name) or name, MAX_NAME_LENGTH)
         elif kind == "partition":
             partition = name
         else:
-            texts.append(f"{kind} {quoted(repr(name), MAX_NAME_LENGTH)}")
+            texts.append(f"{kind} {one_line(repr(name), MAX_NAME_LENGTH)}")
     if topic:
         texts.append(f"{topic}[{partition}]" if partition is not None else f"topic {topic}")
     return ", ".join(texts)
@@ -197,7 +197,7 @@ def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
 def client_name(connection: ConnectionState) -> str:
     """The client in a sentence: its client id, else its host."""
     if connection.client_id:
-        return f"client {quoted(repr(connection.client_id), MAX_NAME_LENGTH)}"
+        return f"client {one_line(repr(connection.client_id), MAX_NAME_LENGTH)}"
     return f"client {host_of(connection.client)}" if connection.client else "the client"
 
 
@@ -221,7 +221,7 @@ def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     request = event.request
     if request is not None and may_hold_secrets(request.message) and holds_secret(request.message):
         return ""
-    return f'; the broker says "{quoted(text.strip(), _MAX_TEXT)}"'
+    return f'; the broker says "{one_line(text.strip(), _MAX_TEXT)}"'
 
 
 def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
@@ -229,23 +229,23 @@ def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     request_body = event.request_body
     if request_body is None or not refusal.judgement.fields:
         return ""
-    element = _element(request_body, dict(refusal.target)) or request_body
+    element = _find_element(request_body, dict(refusal.target)) or request_body
     texts = []
     for name in refusal.judgement.fields:
         value = element.get(name, request_body.get(name))
         if isinstance(value, str | int) or (value is None and (name in element or name in request_body)):
-            texts.append(f"{name} is {quoted(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
+            texts.append(f"{name} is {one_line(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
     return f" ({', '.join(texts)})".replace("None", "null") if texts else ""
 
 
-def _element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
+def _find_element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
     """The struct of a request about a target: that of the partition, else that of the topic."""
     topic, partition = target.get("topic"), target.get("partition")
     if topic is None:
         return None
     for topic_row in _structs(request_body):
-        if ("topic", topic) in _named(topic_row, ()):
-            partitions = (struct for struct in _structs(topic_row) if ("partition", partition) in _named(struct, ()))
+        if ("topic", topic) in _extended_target(topic_row, ()):
+            partitions = (struct for struct in _structs(topic_row) if ("partition", partition) in _extended_target(struct, ()))
             return next(partitions, topic_row)
     return None
 
@@ -257,6 +257,6 @@ def _structs(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from (element for element in value if isinstance(element, dict))
 
 
-def quoted(text: str, limit: int) -> str:
+def one_line(text: str, limit: int) -> str:
     """A text of a peer as one line of at most `limit` characters."""
-    return printable(text if len(text) <= limit else f"{text[:limit]}...")
+    return printable_text(text if len(text) <= limit else f"{text[:limit]}...")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.connections.events import Direction, RequestReceived, ResponseReceived, TokenReceived
-from dissectors.messages.locate import ProblemPlace, locate
+from dissectors.messages.locate import ProblemLocation, locate
 
 
 def is_from_client(event: RequestReceived | ResponseReceived | TokenReceived) -> bool:
@@ -13,7 +13,7 @@ def is_from_client(event: RequestReceived | ResponseReceived | TokenReceived) ->
     return isinstance(event, RequestReceived)
 
 
-def place_of(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemPlace:
+def token_place(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemLocation:
     """Where the message is in its frame; nowhere if that has no fields."""
     if isinstance(event, TokenReceived) or event.message is None:
         return {}

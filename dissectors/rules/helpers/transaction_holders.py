@@ -41,31 +41,31 @@ def holder_of(
     topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
     stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(topic_partition, connection)
     if stable_offset is None or stable_offset.offset != stable or stable_offset.producer_id < 0:
-        stable_offset = transactions.outside(topic_partition, connection)
+        stable_offset = transactions.outside_batch(topic_partition, connection)
     if stable_offset is None or stable_offset.offset != stable:
         open_producers = transactions.holders(topic_partition, connection)
         return (
-            _open(open_producers[0], at, connection)
+            _open_holder(open_producers[0], at, connection)
             if open_producers
-            else _unknown("a transaction holds it whose producer was not observed here")
+            else _unknown_holder("a transaction holds it whose producer was not observed here")
         )
-    producer = transactions.with_id(stable_offset.producer_id)
+    producer = transactions.by_id(stable_offset.producer_id)
     ids = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
     if producer is None:
-        return _unobserved(ids, topic_partition, stable, at - since, waits=waits)
+        return _unobserved_holder(ids, topic_partition, stable, at - since, waits=waits)
     is_open = producer.begun_at is not None and producer.epoch == stable_offset.producer_epoch
     if is_open:
-        return _open(producer, at, connection)
-    if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.whole:
-        return _hanging(producer, ids, topic_partition, stable, at)
-    return _unknown(f"a transaction of transactional id {producer.name!r} {ids} holds it")
+        return _open_holder(producer, at, connection)
+    if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.is_fully_observed:
+        return _hanging_holder(producer, ids, topic_partition, stable, at)
+    return _unknown_holder(f"a transaction of transactional id {producer.name!r} {ids} holds it")
 
 
-def _abort(topic_partition: TopicPartition, stable: int) -> str:
+def _abort_command(topic_partition: TopicPartition, stable: int) -> str:
     return f"kafka-transactions.sh abort --topic {topic_partition[0]} --partition {topic_partition[1]} --start-offset {stable}"
 
 
-def _open(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
+def _open_holder(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
     text = f"the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}"
     expires, idle = holder.expires_at, is_idle(holder, at, connection)
     if expires is not None and at >= expires + _ENDED_WITHIN:
@@ -84,30 +84,30 @@ def _open(holder: TransactionalProducer, at: int, connection: ConnectionState) -
     return Holder(text, hint, Severity.INFO, "client", holder.name)
 
 
-def _hanging(producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int) -> Holder:
+def _hanging_holder(producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int) -> Holder:
     ending = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
     text = (
         f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {ending} "
         f"{duration(at - (producer.ended_at or at))} ago, but this partition has no marker of it"
     )
-    return Holder(text, f"end it with {_abort(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
+    return Holder(text, f"end it with {_abort_command(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
 
 
-def _unobserved(ids: str, topic_partition: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
+def _unobserved_holder(ids: str, topic_partition: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
     text = f"a transaction {ids}, whose requests were not observed here, holds it"
     if still < _MAX_TIMEOUT:
         hint = (
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
-            f"does not know it, then {_abort(topic_partition, stable)} ends it"
+            f"does not know it, then {_abort_command(topic_partition, stable)} ends it"
         )
         return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
     hint = (
-        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort(topic_partition, stable)}"
+        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort_command(topic_partition, stable)}"
     )
     return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
 
 
-def _unknown(text: str) -> Holder:
+def _unknown_holder(text: str) -> Holder:
     hint = (
         "find the producer with kafka-transactions.sh describe-producers, or find-hanging if its coordinator "
         "does not know the transaction; abort ends a hanging one"

@@ -9,7 +9,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import TransactionalProducer
 
 #: A producer with an open transaction that has sent nothing for so long is idle.
-_IDLE = 10 * SECOND
+_IDLE_AFTER = 10 * SECOND
 
 
 def producer_text(producer: TransactionalProducer) -> str:
@@ -20,14 +20,14 @@ def producer_text(producer: TransactionalProducer) -> str:
     )
 
 
-def last_sign(producer: TransactionalProducer, connection: ConnectionState) -> int:
+def last_activity(producer: TransactionalProducer, connection: ConnectionState) -> int:
     """When a producer last sent a request or a batch."""
     return max(producer.last_at, connection.run.state(Producers).last_sent(producer.producer_id))
 
 
 def is_idle(producer: TransactionalProducer, at: int, connection: ConnectionState) -> bool:
     """Whether a producer is gone, or has sent nothing for a while."""
-    return producer.gone_at is not None or at - last_sign(producer, connection) >= _IDLE
+    return producer.gone_at is not None or at - last_activity(producer, connection) >= _IDLE_AFTER
 
 
 def state_text(producer: TransactionalProducer, at: int, connection: ConnectionState) -> str:
@@ -39,7 +39,7 @@ def state_text(producer: TransactionalProducer, at: int, connection: ConnectionS
         text += f", and its EndTxn ({'commit' if producer.asked else 'abort'}) has no response"
     if producer.gone_at is not None:
         return f"{text}, and its producer's connections ended {duration(at - producer.gone_at)} ago"
-    silence = at - last_sign(producer, connection)
-    if silence >= _IDLE:
+    silence = at - last_activity(producer, connection)
+    if silence >= _IDLE_AFTER:
         return f"{text}, and its producer has sent nothing for {duration(silence)}"
     return f"{text}; its producer is active"

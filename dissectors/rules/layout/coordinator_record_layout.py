@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from dissectors import records
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE
 from dissectors.diagnosis.payloads import PayloadDiagnosis
 from dissectors.edits import Edit
 from dissectors.embedded.coordinators import COMPONENTS, record_names
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import departure
-from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, place_of, record_data
+from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_place, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -78,23 +78,23 @@ def coordinator_record_layout(
                 batch = part.batches[index]
                 problem = Problem(
                     f"{label(part.place, connection)}, batch {index}: {diagnosis.edit}",
-                    **place_of(event, part, batch.start, batch.end, str(index)),
+                    **problem_place(event, part, batch.start, batch.end, str(index)),
                     hint=_hint(name, diagnosis.edit),
-                    blame="client" if message.is_request or _is_of_member(diagnosis.edit) else "broker",
-                    severity=None if diagnosis.confidence >= LIKELY else Severity.WARNING,
+                    blame="client" if message.is_request or _is_member_payload(diagnosis.edit) else "broker",
+                    severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
                     cause=f"{topic} {name}",
                 )
-                yield with_payload_diagnosis(problem, diagnosis)
+                yield add_payload_diagnosis(problem, diagnosis)
 
 
-def _is_of_member(edit: Edit) -> bool:
+def _is_member_payload(edit: Edit) -> bool:
     """Whether the edit is that of a payload inside the record, which a member of the group sent."""
     inner: Edit = dict(edit.detail)["edit"]
     return inner.kind == "embedded_layout"
 
 
 def _hint(name: str, edit: Edit) -> str:
-    if _is_of_member(edit):
+    if _is_member_payload(edit):
         return "the record is right, but not what a member of the group sent: the broker keeps it as it is"
     return f"write every field of the version that the {name} states: the next coordinator reads it"
 
@@ -105,11 +105,11 @@ def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, Pay
     for index, batch in enumerate(records.decode(part.row["records"])[: len(part.batches)]):
         if not batch.get("crc_valid") or batch.get("is_control"):
             continue
-        if first_departure := next(_of_records(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
+        if first_departure := next(_record_departures(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
             yield index, *first_departure
 
 
-def _of_records(decoded_records: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
+def _record_departures(decoded_records: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
     for record in decoded_records:
         names = record_names(topic, bytes(record["key"] or b"")) or ()
         for data, name in zip((record["key"], record["value"]), names, strict=False):

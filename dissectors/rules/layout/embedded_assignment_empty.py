@@ -12,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import Departures
-from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
 
@@ -92,19 +92,19 @@ def embedded_assignment_empty(
     assignments = connection.run.state(_Assignments)
     if isinstance(event, ResponseReceived):
         if event.request_body is not None and event.message is not None and event.message.api == "SyncGroup":
-            yield from _member_got(event, event.request_body, assignments)
+            yield from _check_member_response(event, event.request_body, assignments)
     elif event.message.api == "JoinGroup":
         body = event.message.body
         assignments.types[body.get("group_id", "")] = body.get("protocol_type", "")
     else:
-        yield from _leader_sent(event, assignments)
+        yield from _check_leader_request(event, assignments)
 
 
-def _leader_sent(event: RequestReceived, assignments: _Assignments) -> Iterator[Problem]:
+def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> Iterator[Problem]:
     """Check the assignments in a SyncGroup request. Only the leader sends any."""
     message, body = event.message, event.message.body
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
-    if not _is_consumer(body, assignments):
+    if not _is_consumer_group(body, assignments):
         return
     departures = Departures(message, "consumer")
     for index, assignment in enumerate(body.get("assignments") or ()):
@@ -118,7 +118,7 @@ def _leader_sent(event: RequestReceived, assignments: _Assignments) -> Iterator[
                 blame="client",
                 cause=group,
             )
-            yield with_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
+            yield add_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
         elif data and member in assignments.empty:
             del assignments.empty[member]
             yield Problem(
@@ -130,11 +130,11 @@ def _leader_sent(event: RequestReceived, assignments: _Assignments) -> Iterator[
             )
 
 
-def _member_got(event: ResponseReceived, request_body: dict[str, Any], assignments: _Assignments) -> Iterator[Problem]:
+def _check_member_response(event: ResponseReceived, request_body: dict[str, Any], assignments: _Assignments) -> Iterator[Problem]:
     message = event.message
     assert message is not None
     group, member = request_body.get("group_id", ""), request_body.get("member_id", "")
-    if message.body.get("error_code") != 0 or not _is_consumer(request_body, assignments):
+    if message.body.get("error_code") != 0 or not _is_consumer_group(request_body, assignments):
         return
     data = message.body.get("assignment") or b""
     if (error := payload_error(data, consumer.assignment)) is None:
@@ -156,9 +156,9 @@ def _member_got(event: ResponseReceived, request_body: dict[str, Any], assignmen
         blame=None if sent or data else "client",
         cause=group,
     )
-    yield with_payload_diagnosis(problem, Departures(message, "consumer").at("assignment"))
+    yield add_payload_diagnosis(problem, Departures(message, "consumer").at("assignment"))
 
 
-def _is_consumer(body: dict[str, Any], assignments: _Assignments) -> bool:
+def _is_consumer_group(body: dict[str, Any], assignments: _Assignments) -> bool:
     """Whether it is a consumer group. SyncGroup has the protocol type from version 5 on, JoinGroup in all versions."""
     return (body.get("protocol_type") or assignments.types.get(body.get("group_id", ""))) == "consumer"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE
 from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import GroupPayload, departing_likewise, group_payloads, payload_departure
-from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.group_payloads import GroupPayload, payloads_departing_likewise, group_payloads, payload_departure
+from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
 
@@ -89,12 +89,12 @@ def embedded_payload_layout(
     for payload in payloads:
         if payload.data in groups.reported:
             continue  # the broker passes on what a client sent
-        if _is_reported(event, payload, protocol_type):
+        if _is_reported_elsewhere(event, payload, protocol_type):
             groups.reported[payload.data] = None
             continue
         if (diagnosis := payload_departure(message, payload)) is None:
             continue
-        similar_payloads = [payload, *departing_likewise(payloads, diagnosis.edit)]
+        similar_payloads = [payload, *payloads_departing_likewise(payloads, diagnosis.edit)]
         for similar_payload in similar_payloads:
             groups.reported[similar_payload.data] = None
         count = f", in {len(similar_payloads)} payloads of this frame" if len(similar_payloads) > 1 else ""
@@ -102,14 +102,14 @@ def embedded_payload_layout(
             f"{message.api} v{message.version}: {diagnosis.edit}{count}",
             **locate(message, *payload.path),
             hint="write the version first, and every field of that version: members of the group parse these bytes",
-            severity=None if diagnosis.confidence >= LIKELY else Severity.WARNING,
+            severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
             cause=group,
         )
-        yield with_payload_diagnosis(problem, diagnosis)
+        yield add_payload_diagnosis(problem, diagnosis)
         return
 
 
-def _is_reported(event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None) -> bool:
+def _is_reported_elsewhere(event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None) -> bool:
     """Whether L028 or L029 reports the payload."""
     assert event.message is not None
     if protocol_type != "consumer":

@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import Departures
-from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
 
@@ -73,4 +73,4 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
-            yield with_payload_diagnosis(problem, departures.at("protocols", index, "metadata"))
+            yield add_payload_diagnosis(problem, departures.at("protocols", index, "metadata"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from dissectors.connections.connection import MIN_RESPONSE
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import KnownDepartures, examine
-from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.messages.diagnosis_result import Rival
@@ -19,7 +19,7 @@ from dissectors.trackers.state import ConnectionState
 
 
 @dataclass(slots=True)
-class _Forwarded:
+class _ForwardedDepartures:
     """Per run: the departures of forwarded messages."""
 
     departures: KnownDepartures = field(default_factory=KnownDepartures)
@@ -58,16 +58,16 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
     if message is None or message.error is not None:
         return
     request_body = event.request_body if isinstance(event, ResponseReceived) else message.body
-    request = _framed((request_body or {}).get("request_data"))
+    request = _framed_message((request_body or {}).get("request_data"))
     if request is None:
         return
     name, forwarded = "request_data", read_request(request)
     if isinstance(event, ResponseReceived):
-        name, response = "response_data", _framed(message.body.get("response_data"))
+        name, response = "response_data", _framed_message(message.body.get("response_data"))
         if response is None:
             return
         forwarded = read_response(response, forwarded.api_key, forwarded.version)
-    departures = connection.run.state(_Forwarded).departures
+    departures = connection.run.state(_ForwardedDepartures).departures
     inner_diagnosis = examine(forwarded, None, departures, connection.server).diagnosis
     if inner_diagnosis is None:
         return
@@ -90,11 +90,11 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
         name,
         inner_diagnosis.hint,
         blame="client" if message.is_request else "broker",
-        severity=None if inner_diagnosis.confidence >= LIKELY else Severity.WARNING,
+        severity=None if inner_diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
         diagnosis=diagnosis,
     )
 
 
-def _framed(data: bytes | None) -> bytes | None:
+def _framed_message(data: bytes | None) -> bytes | None:
     """A message inside with a length prefix; None if there is none, or if it is shorter than any."""
     return None if data is None or len(data) < MIN_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.cast_lengths import cast_length
+from dissectors.diagnosis.cast_lengths import find_cast_length
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.decode_warnings import sender_of
@@ -55,7 +55,7 @@ def length_cast(event: RequestReceived | ResponseReceived, _: ConnectionState) -
     https://github.com/tisonkun/kafka-api/pull/10
     """
     message = event.message
-    if message is None or event.damaged or (length := cast_length(message)) is None:
+    if message is None or event.damaged or (length := find_cast_length(message)) is None:
         return
     kind = "request" if message.is_request else "response"
     yield Problem(

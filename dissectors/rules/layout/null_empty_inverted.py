@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenTopic:
     """A topic that a Metadata response on this connection listed, so the client may see it."""
 
     topic: str | None = None
@@ -76,7 +76,7 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or "topics" not in request_body:
         return
-    requested, topics, seen_topic = request_body["topics"], message.body.get("topics") or (), connection.state(_Seen)
+    requested, topics, seen_topic = request_body["topics"], message.body.get("topics") or (), connection.state(_SeenTopic)
     if requested == [] and message.version > 0:
         if topics:
             yield Problem(

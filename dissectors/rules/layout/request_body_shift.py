@@ -46,10 +46,10 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if request_body is None or event.message is None:
         return
     assert event.request is not None
-    requested_topics = _topics(request_body, event.request.message.layout)
-    if not requested_topics or requested_topics.issuperset(_topics(event.message.body, event.message.layout)):
+    requested_topics = _topic_names(request_body, event.request.message.layout)
+    if not requested_topics or requested_topics.issuperset(_topic_names(event.message.body, event.message.layout)):
         return
-    for array, index, name in _names(event.message.body):
+    for array, index, name in _located_names(event.message.body):
         if name not in requested_topics:
             yield Problem(
                 f"{event.message.api} v{event.message.version} got a response for topic {name!r}, which the request "
@@ -62,7 +62,7 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
             return
 
 
-def _topics(body: dict[str, Any], layout: Layout | None) -> set[str]:
+def _topic_names(body: dict[str, Any], layout: Layout | None) -> set[str]:
     """The topics that a body names."""
     if layout is None or (field := _topic_field(layout)) is None:
         return set()
@@ -81,7 +81,7 @@ def _topic_field(layout: Layout) -> tuple[str, str] | None:
     return None
 
 
-def _names(body: dict[str, Any]) -> list[tuple[str, int, str]]:
+def _located_names(body: dict[str, Any]) -> list[tuple[str, int, str]]:
     """The topics that a body names, as (array field, index, topic name)."""
     return [
         (array, index, name)

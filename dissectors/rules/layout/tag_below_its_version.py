@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import certain
-from dissectors.diagnosis.tags import of_other_version
+from dissectors.diagnosis import certain_diagnosis
+from dissectors.diagnosis.tags import tag_of_other_version
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.messages.tag_buffers import tagged
+from dissectors.messages.tag_buffers import structs_with_tags
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -44,9 +44,9 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
     message = event.message
     if message is None:
         return
-    for path, _layout, row in tagged(message):
+    for path, _layout, row in structs_with_tags(message):
         for tag, _data in row.get("_tags", ()):
-            tagged_field = of_other_version(message, path, tag)
+            tagged_field = tag_of_other_version(message, path, tag)
             if tagged_field is None:
                 continue
             location = locate(message, *path, "_tags", f"tag {tag}")
@@ -58,5 +58,5 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
                 **location,
                 hint=hint,
                 blame="client" if message.is_request else "broker",
-                diagnosis=certain(tagged_field.edit, location["path"], location["start"], location["end"], sentence, hint),
+                diagnosis=certain_diagnosis(tagged_field.edit, location["path"], location["start"], location["end"], sentence, hint),
             )

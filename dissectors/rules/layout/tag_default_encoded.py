@@ -9,14 +9,14 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.messages.tag_buffers import is_default, tagged
+from dissectors.messages.tag_buffers import is_default, structs_with_tags
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 
 @dataclass(slots=True)
-class _Reported:
+class _ReportedFields:
     """Fields that were reported in this run: a peer that writes a default writes it in every message."""
 
     fields: BoundedDict[tuple[int, bool, str], None] = field(default_factory=lambda: BoundedDict(1000))
@@ -57,11 +57,11 @@ def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: C
     """
     message = event.message
     assert message is not None  # the rule gets only frames that decode
-    for path, layout, row in tagged(message):
+    for path, layout, row in structs_with_tags(message):
         for tagged_field in layout.tagged:
             if tagged_field.name not in row or not is_default(tagged_field, row[tagged_field.name]):
                 continue
-            reported = connection.run.state(_Reported).fields
+            reported = connection.run.state(_ReportedFields).fields
             if (key := (message.api_key, message.is_request, tagged_field.name)) in reported:
                 continue
             reported[key] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import certain
+from dissectors.diagnosis import certain_diagnosis
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -57,5 +57,5 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
         edit = Edit.of("tag_order", schema_path(warning.path), tag=int(warning.message.split()[1]))
         yield Problem(
             sentence, **location, hint=hint, blame=sender_of(message),
-            diagnosis=certain(edit, location["path"], location["start"], location["end"], sentence, hint),
+            diagnosis=certain_diagnosis(edit, location["path"], location["start"], location["end"], sentence, hint),
         )  # fmt: skip

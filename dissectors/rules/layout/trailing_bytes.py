@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.cast_lengths import cast_length
+from dissectors.diagnosis.cast_lengths import find_cast_length
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.layout_findings import layout_problems
@@ -50,7 +50,7 @@ def trailing_bytes(event: RequestReceived | ResponseReceived, _: ConnectionState
     if message is None or not message.trailing or event.damaged:
         return
     if message.diagnosis is None or message.diagnosis.edit.kind == "truncated":
-        if cast_length(message) is not None:
+        if find_cast_length(message) is not None:
             return  # L042
         extra = message.trailing
         yield Problem(

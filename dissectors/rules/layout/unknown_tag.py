@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis.tags import of_other_version
+from dissectors.diagnosis.tags import tag_of_other_version
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.messages.tag_buffers import tagged
-from dissectors.records.formats import counted
+from dissectors.messages.tag_buffers import structs_with_tags
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 
 @dataclass(slots=True)
-class _Reported:
+class _ReportedTags:
     """Tags that were reported in this run: a peer that sends a tag sends it in every message."""
 
     tags: BoundedDict[tuple[int, bool, int], None] = field(default_factory=lambda: BoundedDict(1000))
@@ -55,14 +55,14 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
     """
     message = event.message
     assert message is not None  # the rule gets only frames that decode
-    for path, _, row in tagged(message):
+    for path, _, row in structs_with_tags(message):
         for tag, data in row.get("_tags", ()):
-            reported = connection.run.state(_Reported).tags
-            if (key := (message.api_key, message.is_request, tag)) in reported or of_other_version(message, path, tag):
+            reported = connection.run.state(_ReportedTags).tags
+            if (key := (message.api_key, message.is_request, tag)) in reported or tag_of_other_version(message, path, tag):
                 continue
             reported[key] = None
             yield Problem(
-                f"{message.api} v{message.version} carries tag {tag} ({counted(len(data), 'byte')}), "
+                f"{message.api} v{message.version} carries tag {tag} ({count_text(len(data), 'byte')}), "
                 "which no Kafka release known to kproxy has; readers must skip it",
                 **locate(message, *path, "_tags", f"tag {tag}"),
                 hint="this is harmless unless a peer fails on it: kproxy schemas import RELEASE adds a newer Kafka",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
+from dissectors.rules.helpers.record_parts import parts_with_problem, record_problem, problem_text, schema_name
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 
@@ -40,11 +40,11 @@ def json_schema_violation(event: RecordsDecoded, connection: ConnectionState) ->
     ## Sources
     https://json-schema.org/draft/2020-12/json-schema-validation
     """
-    for part in parts_with(event, ProblemKind.VIOLATION):
+    for part in parts_with_problem(event, ProblemKind.VIOLATION):
         yield record_problem(
             event,
             part,
-            f"{schema_name(part)}: {said(part)}",
+            f"{schema_name(part)}: {problem_text(part)}",
             hint="validate values in the producer, or register the schema that they have",
             cause=part.value.schema,
         )

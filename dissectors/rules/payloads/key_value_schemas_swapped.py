@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem, schema_name
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.subjects import is_swapped
+from dissectors.trackers.subjects import has_swapped_subject
 
 
 @rule("P003", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
@@ -45,7 +45,7 @@ def key_value_schemas_swapped(event: RecordsDecoded, connection: ConnectionState
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
     for part in event.parts:
-        if is_swapped(part):
+        if has_swapped_subject(part):
             other_part = "value" if part.part == "key" else "key"
             yield record_problem(
                 event,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
+from dissectors.rules.helpers.record_parts import parts_with_problem, record_problem, problem_text, schema_name
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 
@@ -44,11 +44,11 @@ def leftover_bytes(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     ## Sources
     https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deserialization
     """
-    for part in parts_with(event, ProblemKind.LEFTOVER):
+    for part in parts_with_problem(event, ProblemKind.LEFTOVER):
         yield record_problem(
             event,
             part,
-            f"{schema_name(part)}: {said(part)}",
+            f"{schema_name(part)}: {problem_text(part)}",
             hint="encode the value with the schema whose id it has",
             cause=part.value.schema,
         )

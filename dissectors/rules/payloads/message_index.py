@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
+from dissectors.rules.helpers.record_parts import parts_with_problem, record_problem, problem_text, schema_name
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 
@@ -44,11 +44,11 @@ def message_index(event: RecordsDecoded, connection: ConnectionState) -> Iterato
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
-    for part in parts_with(event, ProblemKind.MESSAGE_INDEX):
+    for part in parts_with_problem(event, ProblemKind.MESSAGE_INDEX):
         yield record_problem(
             event,
             part,
-            f"{schema_name(part)}: {said(part)}",
+            f"{schema_name(part)}: {problem_text(part)}",
             hint="write the count and the indexes as zigzag varints, or a zero byte for the first message",
             cause=part.value.schema,
         )

@@ -105,16 +105,16 @@ def record_changed(event: RecordsDecoded | ResponseReceived, connection: Connect
             data = record.key if change.part == "key" else record.value if change.part == "value" else None
             value = DecodedValue("", None, problem=ValueProblem("", change.offset))
             part = DecodedPart(record.topic, change.part, f"{record.path}.{change.part}", data or b"", value)
-            yield record_problem(event, part, _message(changed_record), hint=_HINT, cause=change.kind)
+            yield record_problem(event, part, _change_text(changed_record), hint=_HINT, cause=change.kind)
         else:
-            text = f"{record.topic}, {change.part}: {_message(changed_record)}"
+            text = f"{record.topic}, {change.part}: {_change_text(changed_record)}"
             yield Problem(text, hint=_HINT, cause=f"{record.topic} {change.part} {change.kind}")
 
 
 _HINT = "compare what the server stores with what it received: return keys, values and headers byte for byte"
 
 
-def _message(changed_record: ChangedRecord) -> str:
+def _change_text(changed_record: ChangedRecord) -> str:
     """What changed, and both frames: the produced one, and the fetched one, which may have come first."""
     produced, fetched = changed_record.produced, changed_record.fetched
     elapsed_ms = (fetched.at - produced.at) // 1_000_000

@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem, schema_name
 from dissectors.trackers.schema_uses import SchemaUses
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.subjects import is_foreign
+from dissectors.trackers.subjects import has_foreign_subject
 
 
 @rule("P002", severity=Severity.WARNING, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
@@ -60,7 +60,7 @@ def schema_of_another_subject(event: RecordsDecoded, connection: ConnectionState
     """
     for part in event.parts:
         schemas = connection.run.state(SchemaUses).of(part)
-        if part.topic is None or not schemas.has_own_subject or not is_foreign(part):
+        if part.topic is None or not schemas.has_own_subject or not has_foreign_subject(part):
             continue
         subject = part.value.subject
         yield record_problem(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import broken_prefix, names, parts_with, record_problem, said
-from dissectors.trackers.schema_uses import ENOUGH, SchemaUses
+from dissectors.rules.helpers.record_parts import broken_prefix, schema_list, parts_with_problem, record_problem, problem_text
+from dissectors.trackers.schema_uses import MIN_RECORDS, SchemaUses
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 
@@ -58,15 +58,15 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
-    yield from _not_listed(event, connection)
-    for part in parts_with(event, ProblemKind.NOT_REGISTERED):
+    yield from _unlisted_problems(event, connection)
+    for part in parts_with_problem(event, ProblemKind.NOT_REGISTERED):
         schemas = connection.run.state(SchemaUses).of(part)
         key = part.value.schema
         is_certain = schemas.is_established or not part.value.is_guess
-        if key is None or not (is_certain or schemas.unregistered.get(key, 0) >= ENOUGH):
+        if key is None or not (is_certain or schemas.unregistered.get(key, 0) >= MIN_RECORDS):
             continue
         prefix_fault = broken_prefix(part.data, schemas)
-        used_text = f"; other records of the topic have {names(schemas.used)}" if schemas.used else ""
+        used_text = f"; other records of the topic have {schema_list(schemas.used)}" if schemas.used else ""
         yield record_problem(
             event,
             part,
@@ -79,15 +79,15 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
         )
 
 
-def _not_listed(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    for part in parts_with(event, ProblemKind.NOT_LISTED):
+def _unlisted_problems(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
+    for part in parts_with_problem(event, ProblemKind.NOT_LISTED):
         schemas = connection.run.state(SchemaUses).of(part)
         if schemas.is_established:
             prefix_fault = broken_prefix(part.data, schemas)
             yield record_problem(
                 event,
                 part,
-                f"{said(part)}; other records of the topic have {names(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
+                f"{problem_text(part)}; other records of the topic have {schema_list(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
                 hint="put the schema into the directory; if the registry does not have it, the producer's id is wrong",
                 severity=None if prefix_fault else Severity.INFO,
                 cause=part.value.schema,

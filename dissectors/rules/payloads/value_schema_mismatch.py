@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
+from dissectors.rules.helpers.record_parts import parts_with_problem, record_problem, problem_text, schema_name
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 
@@ -47,11 +47,11 @@ def value_schema_mismatch(event: RecordsDecoded, connection: ConnectionState) ->
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     https://protobuf.dev/programming-guides/proto3/#unknowns
     """
-    for part in parts_with(event, ProblemKind.DOES_NOT_FIT):
+    for part in parts_with_problem(event, ProblemKind.DOES_NOT_FIT):
         yield record_problem(
             event,
             part,
-            f"{schema_name(part)}: {said(part)}",
+            f"{schema_name(part)}: {problem_text(part)}",
             hint="compare the schema that the producer uses with the one that the id names",
             cause=part.value.schema,
         )

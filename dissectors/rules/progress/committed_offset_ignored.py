@@ -100,7 +100,7 @@ def committed_offset_ignored(
     """
     positions = connection.run.state(_Positions)
     if isinstance(event, RequestReceived):
-        yield from _fetches(event, positions, connection)
+        yield from _check_fetches(event, positions, connection)
         if not positions.refused or event.at - positions.refused_at > _WITHIN:
             positions.refused.clear()
             connection.run.unsubscribe("S087")
@@ -108,15 +108,15 @@ def committed_offset_ignored(
     if event.message is None or event.request_body is None or event.message.diagnosis is not None:
         return
     if event.message.api == "ListOffsets":
-        for topic, rows, request_body in _listed(event.message.body, event.request_body):
+        for topic, rows, request_body in _listed_offsets(event.message.body, event.request_body):
             for row in rows:
                 kind = _ENDS.get(request_body.get((topic, row.get("partition_index", 0)), 0))
                 if kind and not row.get("error_code") and row.get("offset", -1) >= 0:
-                    key = _key((topic, row.get("partition_index", 0)), connection)
+                    key = _consumer_partition((topic, row.get("partition_index", 0)), connection)
                     positions.listed.touch(key, dict)[kind] = row["offset"]
         return
-    for group, topic_partition, code in _looked_up(event.message.body, event.request_body):
-        key = _key(topic_partition, connection)
+    for group, topic_partition, code in _lookup_results(event.message.body, event.request_body):
+        key = _consumer_partition(topic_partition, connection)
         if code:
             positions.refused[key], positions.refused_at = _Refusal(group, code, event.at), event.at
             connection.run.subscribe("S087")
@@ -124,9 +124,9 @@ def committed_offset_ignored(
             positions.refused.pop(key, None)
 
 
-def _fetches(event: RequestReceived, positions: _Positions, connection: ConnectionState) -> Iterator[Problem]:
+def _check_fetches(event: RequestReceived, positions: _Positions, connection: ConnectionState) -> Iterator[Problem]:
     for topic_partition, row, path in requested_partitions(event.message.body):
-        key = _key(topic_partition, connection)
+        key = _consumer_partition(topic_partition, connection)
         refusal = positions.refused.pop(key, None)
         offset = row.get("fetch_offset", -1)
         kind = next((time for time, listed in positions.listed.get(key, {}).items() if listed == offset), None)
@@ -146,12 +146,12 @@ def _fetches(event: RequestReceived, positions: _Positions, connection: Connecti
         )
 
 
-def _key(topic_partition: TopicPartition, connection: ConnectionState) -> _Key:
+def _consumer_partition(topic_partition: TopicPartition, connection: ConnectionState) -> _Key:
     topic, partition = topic_partition
     return host_of(connection.client), connection.client_id, (connection.run.topic_names.get(topic, topic), partition)
 
 
-def _listed(
+def _listed_offsets(
     body: Mapping[str, Any], request_body: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Mapping[str, Any]], dict[TopicPartition, int]]]:
     """The topics in a ListOffsets response with their rows, and the timestamps that were asked for."""
@@ -164,22 +164,22 @@ def _listed(
         yield topic.get("name", ""), topic.get("partitions") or [], timestamps
 
 
-def _looked_up(body: Mapping[str, Any], request_body: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
+def _lookup_results(body: Mapping[str, Any], request_body: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
     """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
     groups = {group.get("group_id"): group for group in body.get("groups") or ()}
     for group in request_body.get("groups") or [request_body]:
         name = group.get("group_id") or ""
         group_result = groups.get(name, {}) if groups else body
         codes = {
-            (_topic(topic), row.get("partition_index", 0)): row.get("error_code", 0)
+            (_topic_key(topic), row.get("partition_index", 0)): row.get("error_code", 0)
             for topic in group_result.get("topics") or ()
             for row in topic.get("partitions") or ()
         }
         for topic in group.get("topics") or ():
             for partition in topic.get("partition_indexes") or ():
-                topic_partition = _topic(topic), partition
+                topic_partition = _topic_key(topic), partition
                 yield name, topic_partition, group_result.get("error_code") or codes.get(topic_partition, 0)
 
 
-def _topic(topic: Mapping[str, Any]) -> str:
+def _topic_key(topic: Mapping[str, Any]) -> str:
     return topic.get("name") or topic.get("topic_id") or ""

@@ -38,13 +38,13 @@ _UNKNOWN_TOPIC = Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @dataclass(slots=True)
-class _Missing:
+class _MissingTopic:
     since: int
     last: int
     times: int = 0
 
 
-class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _Missing]):
+class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _MissingTopic]):
     """Topics that a client looked up and that do not exist."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
             continue
         state = missing.get(key := (client_key(connection), name))
         if state is None or event.at - state.last > _MAX_GAP:
-            state = missing[key] = _Missing(event.at, event.at)
+            state = missing[key] = _MissingTopic(event.at, event.at)
         state.times, state.last = state.times + 1, event.at
         elapsed = state.last - state.since
         min_duration = max(run.limit(OVER) * SECOND, _INTERNAL_OVER if name.endswith(_INTERNAL) else 0)

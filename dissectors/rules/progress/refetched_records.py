@@ -180,7 +180,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             "check whether the application seeks back to a record that it cannot process, and what the client logs "
             "about the batch",
         )
-        if _is_left_in_session(event, partition.place):
+        if _stays_in_session(event, partition.place):
             reason = "the partition is still in the fetch session, although the client does not ask for it"
             hint = (
                 "fix the client: a partition that it no longer reads (revoked, paused) must be in "
@@ -196,7 +196,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
         )
 
 
-def _is_left_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
+def _stays_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
     """Whether a session has a partition that the request does not name, while it moves others on."""
     request_body = event.request_body or {}
     requested = [topic_partition for topic_partition, _, _ in requested_partitions(request_body)]

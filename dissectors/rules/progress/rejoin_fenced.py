@@ -16,11 +16,11 @@ from dissectors.trackers.triggers import FrameFlags
 #: Reported from this refusal on.
 THRESHOLD = 2
 
-_JOINING = 0
-_FENCED = (Error.FENCED_MEMBER_EPOCH, Error.STALE_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID)
+_JOIN_EPOCH = 0
+_FENCING_ERRORS = (Error.FENCED_MEMBER_EPOCH, Error.STALE_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID)
 
 
-class _Joins(Recurrence):
+class _RefusedJoins(Recurrence):
     """Refused joins of a member."""
 
 
@@ -73,10 +73,10 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
     if message is None or request_body is None or message.diagnosis is not None:
         return
     code = message.body.get("error_code", 0)
-    if code not in _FENCED or request_body.get("member_epoch") != _JOINING:
+    if code not in _FENCING_ERRORS or request_body.get("member_epoch") != _JOIN_EPOCH:
         return
     group, member = request_body.get("group_id", ""), request_body.get("member_id", "")
-    times = connection.run.state(_Joins).count((connection.server, group, member), event.at)
+    times = connection.run.state(_RefusedJoins).count((connection.server, group, member), event.at)
     if times < THRESHOLD:
         return
     yield Problem(

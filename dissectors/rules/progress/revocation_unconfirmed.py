@@ -136,10 +136,10 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     if member is None or request_body.get("member_epoch") == 0:
         timeout = request_body.get("rebalance_timeout_ms", -1)
         member = members[group, name] = _Member(timeout * _MS if timeout > 0 else _DEFAULT_TIMEOUT_MS * _MS)
-    _report(member, request_body)
+    _apply_heartbeat(member, request_body)
     code = message.body.get("error_code", 0)
     if not code:
-        _assign(member, message.body, event.at)
+        _apply_assignment(member, message.body, event.at)
     elapsed = event.at - member.since
     is_late = member.heartbeats >= THRESHOLD and elapsed > member.timeout // 2
     if not member.revoked or not (is_late or code == _FENCED):
@@ -159,7 +159,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
         member.revoked = frozenset()
 
 
-def _report(member: _Member, request_body: Mapping[str, Any]) -> None:
+def _apply_heartbeat(member: _Member, request_body: Mapping[str, Any]) -> None:
     """Apply the partitions that a heartbeat reports."""
     if member.revoked:
         member.heartbeats += 1
@@ -169,7 +169,7 @@ def _report(member: _Member, request_body: Mapping[str, Any]) -> None:
             member.revoked = frozenset()
 
 
-def _assign(member: _Member, body: Mapping[str, Any], at: int) -> None:
+def _apply_assignment(member: _Member, body: Mapping[str, Any], at: int) -> None:
     """Apply the assignment in a response, if there is one."""
     assignment = body.get("assignment")
     if assignment is None:

@@ -15,7 +15,7 @@ from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.cluster_views import ClusterViews, SeenEpoch
 from dissectors.trackers.losses import Losses
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key, client_text
@@ -39,7 +39,7 @@ _INDEXES = ("partition_index", "partition")
 
 
 @dataclass(slots=True)
-class _Refused:
+class _EpochRefusals:
     """Refusals of one epoch of a partition."""
 
     epoch: int | None
@@ -53,7 +53,7 @@ class _Refusals:
     """By client, API and partition."""
 
     def __init__(self) -> None:
-        self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _Refused] = BoundedDict(_MAX_PARTITIONS)
+        self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _EpochRefusals] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -121,27 +121,27 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
             if (code := row.get("error_code")) not in _CODES:
                 continue
             epochs = _epochs(request_body) if epochs is None else epochs
-            topic_partition = topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)
-            epoch_refusals = _count(refusals, (client_key(connection), message.api, topic_partition), epochs.get(topic_partition), code, event.at)
-            if problem := _judge(epoch_refusals, topic_partition, event.request.at, message.api, connection):
+            topic_partition = topic_name_or_id(topic), next((row[name] for name in _INDEXES if name in row), 0)
+            epoch_refusals = _count_refusal(refusals, (client_key(connection), message.api, topic_partition), epochs.get(topic_partition), code, event.at)
+            if problem := _find_problem(epoch_refusals, topic_partition, event.request.at, message.api, connection):
                 yield problem.at(event, (field, i, "partitions", j, "error_code"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Judgement:
+class _EpochProblem:
     text: str
     hint: str
     blame: str | None
-    place: str
+    partition_name: str
 
     def at(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
         assert event.message is not None
-        return Problem(self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.place)
+        return Problem(self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.partition_name)
 
 
-def _judge(
-    epoch_refusals: _Refused, topic_partition: TopicPartition, requested_at: int, api: str, connection: ConnectionState
-) -> _Judgement | None:
+def _find_problem(
+    epoch_refusals: _EpochRefusals, topic_partition: TopicPartition, requested_at: int, api: str, connection: ConnectionState
+) -> _EpochProblem | None:
     """What is wrong with refusals, once there are enough."""
     topic, partition = topic_partition
     seen_epoch = connection.run.state(ClusterViews).leader_epoch(
@@ -158,7 +158,7 @@ def _judge(
         f"{duration(elapsed)}"
     )
     if is_ignored and seen_epoch is not None:
-        return _Judgement(
+        return _EpochProblem(
             f"{text}, although Metadata gave it leader epoch {seen_epoch.epoch}",
             f"fix or upgrade the client: it must use leader_epoch {seen_epoch.epoch} of Metadata as current_leader_epoch",
             None,
@@ -167,7 +167,7 @@ def _judge(
     if seen_epoch is not None and seen_epoch.at > epoch_refusals.since and seen_epoch.epoch == epoch_refusals.epoch:
         if elapsed < _DISAGREEMENT:
             return None
-        return _Judgement(
+        return _EpochProblem(
             f"{text}, and Metadata still gives leader epoch {seen_epoch.epoch}: the cluster contradicts itself",
             f"compare the leader of {name} with the broker that answers Metadata: the one with the lower epoch is "
             "behind, "
@@ -176,34 +176,34 @@ def _judge(
             name,
         )
     if not connection.run.state(Losses).since(epoch_refusals.since, connection):
-        text += _unrefreshed(seen_epoch, epoch_refusals)
-    return _Judgement(text, "request Metadata after this error, and use its "
+        text += _refresh_note(seen_epoch, epoch_refusals)
+    return _EpochProblem(text, "request Metadata after this error, and use its "
                       "leader_epoch in the next request", None, name)  # fmt: skip
 
 
-def _fits_better(epoch: int, epoch_refusals: _Refused) -> bool:
+def _fits_better(epoch: int, epoch_refusals: _EpochRefusals) -> bool:
     """Whether the leader may accept an epoch of Metadata: it is newer than a fenced one, older than an unknown one."""
     if epoch_refusals.epoch is None:
         return False
     return epoch > epoch_refusals.epoch if epoch_refusals.code == Error.FENCED_LEADER_EPOCH else epoch < epoch_refusals.epoch
 
 
-def _unrefreshed(seen_epoch: SeenEpoch | None, epoch_refusals: _Refused) -> str:
+def _refresh_note(seen_epoch: SeenEpoch | None, epoch_refusals: _EpochRefusals) -> str:
     if seen_epoch is None or seen_epoch.at < epoch_refusals.since:
         return ", and the client did not request Metadata for a newer epoch"
     return ""
 
 
-def _count(
-    refusals: BoundedDict[tuple[Any, str, TopicPartition], _Refused],
+def _count_refusal(
+    refusals: BoundedDict[tuple[Any, str, TopicPartition], _EpochRefusals],
     key: tuple[Any, str, TopicPartition],
     epoch: int | None,
     code: int,
     at: int,
-) -> _Refused:
+) -> _EpochRefusals:
     epoch_refusals = refusals.get(key)
     if epoch_refusals is None or epoch_refusals.epoch != epoch or epoch_refusals.code != code or at - epoch_refusals.last > _MAX_GAP:
-        epoch_refusals = refusals[key] = _Refused(epoch, code, at, at)
+        epoch_refusals = refusals[key] = _EpochRefusals(epoch, code, at, at)
     epoch_refusals.times += 1
     epoch_refusals.last = at
     return epoch_refusals
@@ -212,7 +212,7 @@ def _count(
 def _epochs(request_body: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """The leader epoch of each partition in a request that has one."""
     return {
-        (topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)): epoch
+        (topic_name_or_id(topic), next((row[name] for name in _INDEXES if name in row), 0)): epoch
         for topic in request_body.get("topics") or ()
         for row in topic.get("partitions") or ()
         if (epoch := row.get("current_leader_epoch", -1)) >= 0

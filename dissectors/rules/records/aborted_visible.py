@@ -11,7 +11,7 @@ from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, place_of, record_data
+from dissectors.trackers.record_data import PartitionData, RecordData, problem_place, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -69,7 +69,7 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
     ):
         return
     for part in data.parts:
-        unlisted = _unlisted(part)
+        unlisted = _find_unlisted(part)
         if unlisted is not None:
             index, batch = unlisted
             yield Problem(
@@ -77,13 +77,13 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
                 "fetch does "
                 "not list it",
-                **place_of(event, part, batch.start, batch.end, str(index)),
+                **problem_place(event, part, batch.start, batch.end, str(index)),
                 hint="list every aborted transaction that overlaps the fetched range, with its first offset",
                 cause=part.place[0],
             )
 
 
-def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
+def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
     """Index and span of the first batch of a transaction that a later marker aborts and that is not listed."""
     listed = part.row.get("aborted_transactions") or ()
     open_batches: dict[int, tuple[int, BatchSpan]] = {}
@@ -94,7 +94,7 @@ def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
             open_batches.setdefault(batch.producer_id, (index, batch))
             continue
         first = open_batches.pop(batch.producer_id, None)
-        if first is None or _marker(part, batch) != "ABORT":
+        if first is None or _marker_type(part, batch) != "ABORT":
             continue
         transactions = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
         if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in transactions):
@@ -102,7 +102,7 @@ def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
     return None
 
 
-def _marker(part: PartitionData, batch: BatchSpan) -> str:
+def _marker_type(part: PartitionData, batch: BatchSpan) -> str:
     [decoded_batch, *_] = decode(part.row["records"][batch.start : batch.end])
     records = decoded_batch.get("records") or ()
     return next((record["control"]["type"] for record in records if "control" in record), "UNKNOWN")

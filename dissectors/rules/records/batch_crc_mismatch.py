@@ -9,7 +9,7 @@ from dissectors.connections.inner_requests import inner_request
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -59,7 +59,7 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     https://github.com/apache/kafka/issues/7124
     https://github.com/confluentinc/librdkafka/issues/1056
     """
-    crc_faults = faults(event, connection, FaultKind.CRC)
+    crc_faults = faults_of_kind(event, connection, FaultKind.CRC)
     if crc_faults and event.message is not None and inner_request(event.message):
         return  # M009: other bytes than those of the batch follow
     for part, fault in crc_faults:

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -55,7 +55,7 @@ def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection:
     https://github.com/apache/kafka/issues/3156
     https://github.com/tulios/kafkajs/issues/1440
     """
-    for part, fault in faults(event, connection, FaultKind.LENGTH):
+    for part, fault in faults_of_kind(event, connection, FaultKind.LENGTH):
         yield fault_problem(
             event,
             connection,

@@ -12,7 +12,7 @@ from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, faults, place_of
+from dissectors.trackers.record_data import PartitionData, RecordData, faults_of_kind, problem_place
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -73,14 +73,14 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
     """
     for part, index, produced in connection.run.state(StoredBatches).rewritten:
         batch = part.batches[index]
-        if _kafka_rewrites(produced, batch) or _is_damaged(event, connection, part):
+        if _may_be_rewritten_by_kafka(produced, batch) or _is_damaged(event, connection, part):
             continue
         start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
         yield Problem(
             f"{label(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
             f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
-            **place_of(event, part, start, start + 4, str(index), "crc"),
+            **problem_place(event, part, start, start + 4, str(index), "crc"),
             hint="compare both batches field by field: consumers lose what the server leaves out",
             expected=f"0x{produced.crc:08x}",
             got=f"0x{batch.crc:08x}",
@@ -89,10 +89,10 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
 
 
 def _is_damaged(event: ResponseReceived, connection: ConnectionState, part: PartitionData) -> bool:
-    return any(damaged is part for damaged, _ in faults(event, connection, FaultKind.CRC))
+    return any(damaged is part for damaged, _ in faults_of_kind(event, connection, FaultKind.CRC))
 
 
-def _kafka_rewrites(produced: BatchSpan, fetched: BatchSpan) -> bool:
+def _may_be_rewritten_by_kafka(produced: BatchSpan, fetched: BatchSpan) -> bool:
     """Whether the batches differ in a field that Kafka itself may change."""
     return (produced.attributes, produced.max_timestamp, produced.records_count) != (
         fetched.attributes,

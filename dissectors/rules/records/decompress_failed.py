@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -73,10 +73,10 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     https://github.com/tulios/kafkajs/issues/911
     https://github.com/dpkp/kafka-python/issues/718
     """
-    for part, fault in faults(event, connection, FaultKind.SNAPPY_HEADER):
+    for part, fault in faults_of_kind(event, connection, FaultKind.SNAPPY_HEADER):
         hint = "write the versions in the snappy header as big-endian numbers, as snappy-java does"
         yield fault_problem(event, connection, part, fault, hint, Severity.WARNING)
-    for part, fault in faults(event, connection, FaultKind.COMPRESSION):
+    for part, fault in faults_of_kind(event, connection, FaultKind.COMPRESSION):
         if fault.path[-1] == "attributes":
             hint = (
                 f"set the codec in the attributes to {fault.expected}: it has three bits, so mask it with 7; or do not "

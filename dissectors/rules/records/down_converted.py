@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, place_of, record_data
+from dissectors.trackers.record_data import RecordData, problem_place, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -73,7 +73,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
             yield Problem(
                 f"{label(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
                 f"broker rewrite them in format {batch.magic}",
-                **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
+                **problem_place(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
                 hint="use a client that supports Fetch v4 or later; Kafka 4.0 refuses older ones",
                 cause=part.place[0],
             )

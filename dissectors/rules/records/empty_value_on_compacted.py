@@ -12,7 +12,7 @@ from dissectors.messages.topic_records import PartitionRecords
 from dissectors.records import decode
 from dissectors.rules import rule
 from dissectors.trackers.compacted_topics import Compacted
-from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.partitions import label, topic_name_or_id
 from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -23,7 +23,7 @@ _MAX_TOPICS = 256
 _MAX_BYTES = 1 << 16
 
 
-class _Inspected:
+class _InspectedBatches:
     """Number of inspected batches per compacted topic."""
 
     def __init__(self) -> None:
@@ -84,15 +84,15 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
         return
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
-            topic_partition = (topic_of(topic), row.get("index", 0))
+            topic_partition = (topic_name_or_id(topic), row.get("index", 0))
             name = connection.run.topic_names.get(topic_partition[0], topic_partition[0])
             if row.get("error_code") or (connection.server, name) not in compacted:
                 continue
-            times = connection.state(_Inspected).times
+            times = connection.state(_InspectedBatches).times
             times[name] = times.get(name, 0) + 1
             if times[name] > _MAX_INSPECTED:
                 continue
-            index = _empty(sent_records(event.request).get(topic_partition))
+            index = _find_empty_value(sent_records(event.request).get(topic_partition))
             if index is not None:
                 yield Problem(
                     f"{label(topic_partition, connection)} is compacted: the value of record {index} is empty (length 0), not "
@@ -103,7 +103,7 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
                 )
 
 
-def _empty(records: PartitionRecords | None) -> int | None:
+def _find_empty_value(records: PartitionRecords | None) -> int | None:
     """Index of the first record that has a key and an empty value; None if none has, or the data is too large."""
     data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()

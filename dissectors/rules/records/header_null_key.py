@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -50,5 +50,5 @@ def header_null_key(event: RequestReceived | ResponseReceived, connection: Conne
     https://kafka.apache.org/documentation/#recordbatch
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/134
     """
-    for part, fault in faults(event, connection, FaultKind.HEADER_KEY):
+    for part, fault in faults_of_kind(event, connection, FaultKind.HEADER_KEY):
         yield fault_problem(event, connection, part, fault, "give the header a key; an empty key has length 0")

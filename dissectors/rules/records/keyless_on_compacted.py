@@ -14,7 +14,7 @@ from dissectors.records import decode
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.compacted_topics import Compacted
-from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.partitions import label, topic_name_or_id
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
@@ -28,7 +28,7 @@ _MAX_TOPICS = 256
 _MAX_BYTES = 1 << 20
 
 
-class _Inspected:
+class _InspectedBatches:
     """Number of inspected batches per compacted topic."""
 
     def __init__(self) -> None:
@@ -91,17 +91,17 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
         return
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
-            topic_partition, code = (topic_of(topic), row.get("index", 0)), row.get("error_code")
+            topic_partition, code = (topic_name_or_id(topic), row.get("index", 0)), row.get("error_code")
             name = connection.run.topic_names.get(topic_partition[0], topic_partition[0])
             is_compacted = (connection.server, name) in compacted
             if code not in (0, _INVALID_RECORD) or not (is_compacted or (code and _mentions_key(row))):
                 continue
             if code == 0:
-                times = connection.state(_Inspected).times
+                times = connection.state(_InspectedBatches).times
                 times[name] = times.get(name, 0) + 1
                 if times[name] > _MAX_INSPECTED:
                     continue
-            record_index = _without_key(sent_records(event.request).get(topic_partition))
+            record_index = _find_keyless_record(sent_records(event.request).get(topic_partition))
             if record_index is not None:
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
@@ -121,7 +121,7 @@ def _mentions_key(row: dict[str, Any]) -> bool:
     return any(text and "key" in text.lower() for text in messages)
 
 
-def _without_key(records: PartitionRecords | None) -> int | None:
+def _find_keyless_record(records: PartitionRecords | None) -> int | None:
     """Index of the first record without a key, None if all have one or the data is too large."""
     data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()

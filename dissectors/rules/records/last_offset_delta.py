@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -51,7 +51,7 @@ def last_offset_delta(event: RequestReceived | ResponseReceived, connection: Con
     https://github.com/IBM/sarama/issues/1026
     https://github.com/redpanda-data/redpanda/issues/14966
     """
-    for part, fault in faults(event, connection, FaultKind.LAST_OFFSET):
+    for part, fault in faults_of_kind(event, connection, FaultKind.LAST_OFFSET):
         yield fault_problem(
             event, connection, part, fault, "set last_offset_delta to the offset delta of the last record"
         )

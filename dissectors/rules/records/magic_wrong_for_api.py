@@ -12,8 +12,8 @@ from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import (
     RecordData,
     fault_problem,
-    faults,
-    place_of,
+    faults_of_kind,
+    problem_place,
     record_data,
     severity_in_traffic,
 )
@@ -71,7 +71,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     https://github.com/IBM/sarama/issues/940
     https://github.com/zendesk/ruby-kafka/issues/445
     """
-    for part, fault in faults(event, connection, FaultKind.MAGIC):
+    for part, fault in faults_of_kind(event, connection, FaultKind.MAGIC):
         yield fault_problem(
             event,
             connection,
@@ -82,7 +82,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     message = event.message
     if message is None:
         return
-    allowed_formats = _allowed(message.api, message.version)
+    allowed_formats = _allowed_formats(message.api, message.version)
     if not record_data(event, connection).magics & ~sum(1 << magic for magic in allowed_formats):
         return
     allowed_text = " or ".join(map(str, allowed_formats))
@@ -92,7 +92,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
                 yield Problem(
                     f"{label(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
                     f"v{message.version}, should be {allowed_text}",
-                    **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
+                    **problem_place(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
                     hint=f"write the records in format {allowed_formats[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",
                     severity=severity_in_traffic(connection),
@@ -103,7 +103,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
                 break
 
 
-def _allowed(api: str, version: int) -> tuple[int, ...]:
+def _allowed_formats(api: str, version: int) -> tuple[int, ...]:
     if api == "Produce":
         return (2,) if version >= _PRODUCE_2 else (0, 1, 2)  # brokers accept any format in old versions
     if api == "Fetch" and version < _FETCH_2:

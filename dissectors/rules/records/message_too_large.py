@@ -24,7 +24,7 @@ _THRESHOLD = 3
 _MAX_TOPICS = 1_000
 
 
-class _Refused:
+class _RefusedRecords:
     """Refusals of single records, per server and topic."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
         records = sent.get(topic_partition) if code == _MESSAGE_TOO_LARGE else None
         if records is not None and (batch := records.batch) is not None:
             has_several_records = batch.records_count > 1
-            times = 0 if has_several_records else _count(topic_partition, connection)
+            times = 0 if has_several_records else _count_refusal(topic_partition, connection)
             content = f"{batch.records_count} records" if has_several_records else "one record"
             repeats_text = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
@@ -93,8 +93,8 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             )
 
 
-def _count(topic_partition: TopicPartition, connection: ConnectionState) -> int:
-    times = connection.run.state(_Refused).times
+def _count_refusal(topic_partition: TopicPartition, connection: ConnectionState) -> int:
+    times = connection.run.state(_RefusedRecords).times
     key = connection.server, topic_partition[0]
     times[key] = times.get(key, 0) + 1
     return times[key]

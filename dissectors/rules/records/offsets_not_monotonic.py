@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -58,7 +58,7 @@ def offsets_not_monotonic(event: RequestReceived | ResponseReceived, connection:
     https://kafka.apache.org/documentation/#recordbatch
     https://github.com/IBM/sarama/issues/1037
     """
-    for part, fault in faults(event, connection, FaultKind.OFFSETS):
+    for part, fault in faults_of_kind(event, connection, FaultKind.OFFSETS):
         yield fault_problem(
             event,
             connection,

@@ -8,8 +8,8 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.partitions import label, topic_of
-from dissectors.trackers.record_data import RecordData, place_of, record_data, sent_records, severity_in_traffic
+from dissectors.trackers.partitions import label, topic_name_or_id
+from dissectors.trackers.record_data import RecordData, problem_place, record_data, sent_records, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -56,7 +56,7 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
     https://github.com/twmb/franz-go/issues/846
     """
     if isinstance(event, RequestReceived):
-        yield from _sent(event, connection)
+        yield from _check_sent_batches(event, connection)
         return
     message = event.message
     if message is None:
@@ -64,7 +64,7 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
     for i, topic in enumerate(message.body.get("responses", ())):
         for j, row in enumerate(topic.get("partition_responses", ())):
             if row.get("base_offset") == -1 and row.get("error_code") == 0:
-                topic_partition = topic_of(topic), row.get("index", 0)
+                topic_partition = topic_name_or_id(topic), row.get("index", 0)
                 if topic_partition in sent_records(event.request):
                     path = "responses", i, "partition_responses", j, "base_offset"
                     yield Problem(
@@ -77,14 +77,14 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
                     )
 
 
-def _sent(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+def _check_sent_batches(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
             if batch.base_offset and batch.magic == 2:
                 yield Problem(
                     f"{label(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
                     "be 0",
-                    **place_of(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
+                    **problem_place(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
                     hint="send base offset 0: the broker assigns offsets",
                     blame="client",
                     severity=severity_in_traffic(connection),

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -51,7 +51,7 @@ def record_count_mismatch(event: RequestReceived | ResponseReceived, connection:
     https://kafka.apache.org/documentation/#recordbatch
     https://github.com/apache/kafka/issues/4585
     """
-    for part, fault in faults(event, connection, FaultKind.COUNT):
+    for part, fault in faults_of_kind(event, connection, FaultKind.COUNT):
         yield fault_problem(
             event,
             connection,

@@ -10,8 +10,8 @@ from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import with_diagnosis
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.rules.helpers.layout_findings import add_diagnosis
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -67,10 +67,10 @@ def record_length_varint_sign(
     https://kafka.apache.org/documentation/#record
     https://github.com/seaweedfs/seaweedfs/issues/7231
     """
-    for part, fault in faults(event, connection, FaultKind.ENCODING):
+    for part, fault in faults_of_kind(event, connection, FaultKind.ENCODING):
         problem = fault_problem(event, connection, part, fault, _HINT)
         assert fault.departure is not None
         written = fault.departure.written
         topics, _, partitions, _ = part.path
         edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
-        yield with_diagnosis(replace(problem, cause=f"{part.place[0]} {written}"), edit)
+        yield add_diagnosis(replace(problem, cause=f"{part.place[0]} {written}"), edit)

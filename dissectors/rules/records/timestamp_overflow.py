@@ -13,9 +13,9 @@ from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import (
     RecordData,
     fault_problem,
-    faults,
+    faults_of_kind,
     is_recent,
-    place_of,
+    problem_place,
     record_data,
     severity_in_traffic,
 )
@@ -75,7 +75,7 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/159
     https://github.com/apache/kafka/pull/7167
     """
-    for part, fault in faults(event, connection, FaultKind.TIMESTAMP):
+    for part, fault in faults_of_kind(event, connection, FaultKind.TIMESTAMP):
         is_valid = "more than 32 bits" in fault.message
         hint = "read timestamp deltas as varlongs" if is_valid else "write timestamps in milliseconds since 1970"
         yield fault_problem(event, connection, part, fault, hint, Severity.INFO if is_valid else None)
@@ -84,11 +84,11 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     now_ms = event.at // 1_000_000
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
-            if batch.magic and not is_recent(batch, event) and (fault_text := _fault(batch.max_timestamp, now_ms)):
-                name, span = _field(batch)
+            if batch.magic and not is_recent(batch, event) and (fault_text := _timestamp_fault(batch.max_timestamp, now_ms)):
+                name, span = _timestamp_field(batch)
                 yield Problem(
                     f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {fault_text}",
-                    **place_of(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
+                    **problem_place(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
                     hint="write timestamps in milliseconds since 1970, or -1 for none",
                     blame="client",
                     severity=severity_in_traffic(connection),
@@ -98,7 +98,7 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
                 break
 
 
-def _fault(timestamp: int, now_ms: int) -> str | None:
+def _timestamp_fault(timestamp: int, now_ms: int) -> str | None:
     if timestamp < _NO_TIMESTAMP:
         return "is negative, should be milliseconds since 1970"
     for unit, factor, divisor in _UNITS:
@@ -107,5 +107,5 @@ def _fault(timestamp: int, now_ms: int) -> str | None:
     return "is more than a day in the future" if timestamp > now_ms else None
 
 
-def _field(batch: BatchSpan) -> tuple[str, tuple[int, int]]:
+def _timestamp_field(batch: BatchSpan) -> tuple[str, tuple[int, int]]:
     return ("max_timestamp", (35, 43)) if batch.magic == 2 else ("timestamp", (18, 26))

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -52,7 +52,7 @@ def unknown_codec(event: RequestReceived | ResponseReceived, connection: Connect
     https://kafka.apache.org/documentation/#recordbatch
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-110%3A+Add+Codec+for+ZStandard+Compression
     """
-    for part, fault in faults(event, connection, FaultKind.CODEC):
+    for part, fault in faults_of_kind(event, connection, FaultKind.CODEC):
         yield fault_problem(
             event,
             connection,

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.trackers.record_data import RecordData, fault_problem, faults
+from dissectors.trackers.record_data import RecordData, fault_problem, faults_of_kind
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -52,7 +52,7 @@ def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: 
     https://github.com/seaweedfs/seaweedfs/issues/7231
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/62
     """
-    for part, fault in faults(event, connection, FaultKind.OTHER_CHECKSUM):
+    for part, fault in faults_of_kind(event, connection, FaultKind.OTHER_CHECKSUM):
         yield fault_problem(
             event,
             connection,

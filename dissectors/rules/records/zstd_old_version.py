@@ -11,7 +11,7 @@ from dissectors.records.compression import CODECS
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, place_of, record_data, severity_in_traffic
+from dissectors.trackers.record_data import RecordData, problem_place, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -93,7 +93,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
                 yield Problem(
                     f"{label(part.place, connection)}: zstd in Produce v{message.version}, should be "
                     f"v{_PRODUCE_ZSTD} or later",
-                    **place_of(event, part, start, start + 2, str(index), "attributes"),
+                    **problem_place(event, part, start, start + 2, str(index), "attributes"),
                     hint=f"send zstd with Produce v{_PRODUCE_ZSTD} or later, and request ApiVersions first",
                     severity=severity_in_traffic(connection),
                     cause=part.place[0],

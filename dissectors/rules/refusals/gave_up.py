@@ -17,7 +17,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 _APIS = ("Produce", "InitProducerId")
 #: Errors that belong to the producer's state at this broker: no other broker takes the batch, and it has not arrived.
-OF_PRODUCERS = (
+PRODUCER_STATE_ERRORS = (
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Error.UNKNOWN_PRODUCER_ID,
     Error.INVALID_PRODUCER_ID_MAPPING,
@@ -30,7 +30,7 @@ _MAX_CLIENTS = 10_000
 _Key = tuple[str, str | None]
 
 
-class _Refused:
+class _RefusedClients:
     """The clients with a refused batch that have sent nothing since, and its connection."""
 
     def __init__(self) -> None:
@@ -92,13 +92,13 @@ def gave_up(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent+producer
     https://github.com/confluentinc/librdkafka/blob/master/INTRODUCTION.md#idempotent-producer
     """
-    clients, key = connection.run.state(_Refused).clients, client_key(connection)
+    clients, key = connection.run.state(_RefusedClients).clients, client_key(connection)
     if isinstance(event, ResponseReceived):
-        errors = [refusal for refusal in refusals(event) if refusal.code in OF_PRODUCERS]
+        errors = [refusal for refusal in refusals(event) if refusal.code in PRODUCER_STATE_ERRORS]
         if errors and event.message is not None and event.message.api == "Produce":
             clients[key] = connection.connection_id
             connection.expect(
-                "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_about(event, errors, connection)
+                "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_last_produce(event, errors, connection)
             )
             for api in _APIS:
                 connection.run.subscribe("E005", api=api)
@@ -126,7 +126,7 @@ def _problem(action: str, last: _LastProduce) -> Problem:
     )
 
 
-def _about(event: ResponseReceived, errors: list[ReturnedError], connection: ConnectionState) -> _LastProduce:
+def _last_produce(event: ResponseReceived, errors: list[ReturnedError], connection: ConnectionState) -> _LastProduce:
     first = errors[0]
     assert event.request is not None
     targets = targets_text([error.target for error in errors], connection)

@@ -13,11 +13,11 @@ from dissectors.rules.helpers.refused import (
     ReturnedError,
     broker_text,
     client_name,
-    quoted,
+    one_line,
     refusals,
     target_text,
     targets_text,
-    without_partition,
+    drop_partition,
 )
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -72,14 +72,14 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
     reported: set[tuple[str, ...]] = set()
-    for refusal, error_violations in explained(event, refusals(event)):
+    for refusal, error_violations in explain_errors(event, refusals(event)):
         texts = tuple(violation.text for violation in error_violations)
         if error_violations and texts not in reported:
             reported.add(texts)
             yield _problem(event, refusal, error_violations, connection)
 
 
-def explained(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
+def explain_errors(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
     """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
         return [(error, []) for error in refused]
@@ -108,8 +108,8 @@ def _problem(
     return Problem(
         f"{event.message.api} of {client_name(connection)} was refused with {refusal.name}"
         f"{targets_text([refusal.target], connection)}: "
-        f"{quoted(premise + ', '.join(texts), _MAX_TEXT)}{broker_text(event, refusal)}",
+        f"{one_line(premise + ', '.join(texts), _MAX_TEXT)}{broker_text(event, refusal)}",
         **locate(event.message, *refusal.path),
         hint="; ".join(dict.fromkeys(violation.change for violation in error_violations[:_MAX_VIOLATIONS])),
-        cause=f"{refusal.name} {target_text(without_partition(refusal.target), connection)}",
+        cause=f"{refusal.name} {target_text(drop_partition(refusal.target), connection)}",
     )

@@ -19,8 +19,8 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.gave_up import OF_PRODUCERS
-from dissectors.rules.refusals.owners import has_owner_spoken
+from dissectors.rules.refusals.gave_up import PRODUCER_STATE_ERRORS
+from dissectors.rules.refusals.owners import has_owner_reported
 from dissectors.schemas.codes import Error
 from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.recurrence import SECOND
@@ -36,13 +36,13 @@ _AGAIN_AFTER_CLOSE = 1.5
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 #: Not repeated by design, at once, or in another way. What may not exist yet is looked up when it is needed.
-_EXCEPT: Final = frozenset((
+_EXCLUDED_APIS: Final = frozenset((
     "ApiVersions", "Metadata", "DescribeTopicPartitions", "FindCoordinator", "Fetch", "ShareFetch", "ShareAcknowledge",
     "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake",
     "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry",
 ))  # fmt: skip
 #: API -> others that a client sends instead.
-_INSTEAD: Final = {
+_ALTERNATIVE_APIS: Final = {
     "SyncGroup": ("JoinGroup",),
     "OffsetFetch": ("JoinGroup",),
     "OffsetCommit": ("JoinGroup",),
@@ -55,20 +55,20 @@ _INSTEAD: Final = {
     "FindCoordinator": ("InitializeShareGroupState",),  # a broker finds the coordinator in its own metadata, too
 }
 #: Other refusals of commits are G011.
-_OF_COORDINATORS: Final = (
+_COORDINATOR_ERRORS: Final = (
     Error.NOT_COORDINATOR,
     Error.COORDINATOR_NOT_AVAILABLE,
     Error.COORDINATOR_LOAD_IN_PROGRESS,
 )
 #: It passes if the topic was just created, but is the answer if it does not exist.
-_ABSENT: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
+_MISSING_TOPIC_ERRORS: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 _MAX_CLIENTS = 10_000
 
 #: Client and API.
 _Key = tuple[tuple[str, str | None], str]
 
 
-class _Refused(NamedTuple):
+class _RefusedRequest(NamedTuple):
     """A request that was refused: when (ns), and the problem if it is not repeated.
 
     `verdict` begins the sentence, `meaning` ends it. `has_ended`: the client has closed all its connections since.
@@ -83,13 +83,13 @@ class _Refused(NamedTuple):
     has_ended: bool = False
 
 
-class _Pending:
+class _PendingRefusals:
     """The latest refusal of each API of a client that it has not repeated."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[_Key, _Refused] = BoundedDict(_MAX_CLIENTS)
+        self.of: BoundedDict[_Key, _RefusedRequest] = BoundedDict(_MAX_CLIENTS)
 
-    def take(self, key: _Key) -> _Refused | None:
+    def take(self, key: _Key) -> _RefusedRequest | None:
         """Remove and return a refusal."""
         return self.of.pop(key, None)
 
@@ -141,7 +141,7 @@ def not_repeated(
     https://kafka.apache.org/protocol#protocol_error_codes
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-580%3A+Exponential+Backoff+for+Kafka+Clients
     """
-    pending = connection.run.state(_Pending)
+    pending = connection.run.state(_PendingRefusals)
     if isinstance(event, ResponseReceived):
         _note_refusal(event, connection, pending)
     elif isinstance(event, RequestReceived):
@@ -158,20 +158,20 @@ def not_repeated(
             yield from _problem(refused_request, f"the client has sent no {refused_request.key[1]} for {waited} s since", connection)
 
 
-def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _Pending) -> None:
+def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _PendingRefusals) -> None:
     message, request = event.message, event.request
-    if message is None or request is None or message.api in _EXCEPT:
+    if message is None or request is None or message.api in _EXCLUDED_APIS:
         return
     api = message.api
     errors = [
         refusal
         for refusal in refusals(event)
-        if refusal.judgement.nature is Nature.TRANSIENT and not _is_left_out(api, refusal)
+        if refusal.judgement.nature is Nature.TRANSIENT and not _is_excluded(api, refusal)
     ]
     if not errors:
         return
     first_error, key = errors[0], (client_key(connection), api)
-    refused_request = _Refused(
+    refused_request = _RefusedRequest(
         key,
         event.at,
         ConcernedRequest.of(request),
@@ -183,28 +183,28 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     pending.of[key] = refused_request
     timeout = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
     connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
-    for name in (api, *_INSTEAD.get(api, ())):
+    for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         connection.run.subscribe("E006", api=name)
 
 
-def _is_left_out(api: str, refusal: ReturnedError) -> bool:
+def _is_excluded(api: str, refusal: ReturnedError) -> bool:
     """Whether another rule is about a client that gives up after this error, or the error may be final."""
-    if refusal.code in _ABSENT:
+    if refusal.code in _MISSING_TOPIC_ERRORS:
         return True
     if api in _COMMITS:
-        return refusal.code not in _OF_COORDINATORS
-    return api == "Produce" and refusal.code in OF_PRODUCERS
+        return refusal.code not in _COORDINATOR_ERRORS
+    return api == "Produce" and refusal.code in PRODUCER_STATE_ERRORS
 
 
-def _note_request(sent_api: str, connection: ConnectionState, pending: _Pending) -> None:
+def _note_request(sent_api: str, connection: ConnectionState, pending: _PendingRefusals) -> None:
     client = client_key(connection)
-    for api in (sent_api, *(name for name, alternatives in _INSTEAD.items() if sent_api in alternatives)):
+    for api in (sent_api, *(name for name, alternatives in _ALTERNATIVE_APIS.items() if sent_api in alternatives)):
         if pending.take((client, api)) is not None:
             connection.met("E006", (client, api))
             _unsubscribe(api, connection, pending)
 
 
-def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> None:
+def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _PendingRefusals) -> None:
     """A client that closes its last connection has ended, unless it connects again for its next attempt."""
     if not pending.of or event.by == "server":
         return
@@ -224,19 +224,19 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
             _unsubscribe(key[1], connection, pending)
 
 
-def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:
+def _unsubscribe(api: str, connection: ConnectionState, pending: _PendingRefusals) -> None:
     """Stop observing the APIs that no client must repeat."""
-    needed = {name for _, pending_api in pending.of for name in (pending_api, *_INSTEAD.get(pending_api, ()))}
-    for name in (api, *_INSTEAD.get(api, ())):
+    needed = {name for _, pending_api in pending.of for name in (pending_api, *_ALTERNATIVE_APIS.get(pending_api, ()))}
+    for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         if name not in needed:
             connection.run.unsubscribe("E006", api=name)
 
 
 def _problem(
-    refused_request: _Refused, action: str, connection: ConnectionState, *, severity: Severity | None = None
+    refused_request: _RefusedRequest, action: str, connection: ConnectionState, *, severity: Severity | None = None
 ) -> Iterator[Problem]:
     """The problem, unless another rule has found a better one since."""
-    if has_owner_spoken(refused_request.refusal, connection, since=refused_request.at):
+    if has_owner_reported(refused_request.refusal, connection, since=refused_request.at):
         return
     if connection.has_problem("E002", since=refused_request.at):
         return

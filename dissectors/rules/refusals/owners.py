@@ -18,11 +18,11 @@ from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
 #: The family of rules that need several frames.
-_OVER_TIME = "S"
+_BEHAVIOUR_FAMILY = "S"
 #: They report a loop within this time (s), if they do: the slowest ones wait longer.
 OWNERS_TIME = 6.5
-_TIME_OF_SLOW = 8.5
-_SLOW = (Error.LEADER_NOT_AVAILABLE, Error.UNKNOWN_TOPIC_OR_PARTITION)
+_SLOW_OWNERS_TIME = 8.5
+_SLOW_ERRORS = (Error.LEADER_NOT_AVAILABLE, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 _ACLS = ("X014", "X015")
 _LOGIN = ("X007", "X008", "X012", "X013", "X017", "X021", "V014")
@@ -91,7 +91,7 @@ def owners(api: str, code: int) -> tuple[str, ...]:
     return tuple(
         rule.code
         for rule in rules()
-        if rule.code in codes and rule.code.startswith(_OVER_TIME) and _checks_responses(rule, api)
+        if rule.code in codes and rule.code.startswith(_BEHAVIOUR_FAMILY) and _checks_responses(rule, api)
     )
 
 
@@ -101,7 +101,7 @@ def _checks_responses(rule: Rule, api: str) -> bool:
     )
 
 
-def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
+def has_owner_reported(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
     """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API.
 
     No rule of another family knows that the broker contradicts itself.
@@ -111,9 +111,9 @@ def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, sin
     return any(connection.has_problem(code, since=since) for code in OWNERS.get(refusal.code, ()))
 
 
-def patience(refusal: ReturnedError, api: str) -> float:
+def grace_period(refusal: ReturnedError, api: str) -> float:
     """The time (s) for which an error may repeat before this family reports it."""
-    own_grace_period = refusal.judgement.patience
+    own_grace_period = refusal.judgement.grace_period
     if refusal.contradicted or not owners(api, refusal.code):
         return own_grace_period
-    return max(own_grace_period, _TIME_OF_SLOW if refusal.code in _SLOW else OWNERS_TIME)
+    return max(own_grace_period, _SLOW_OWNERS_TIME if refusal.code in _SLOW_ERRORS else OWNERS_TIME)

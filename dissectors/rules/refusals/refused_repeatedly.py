@@ -26,8 +26,8 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.owners import has_owner_spoken, patience
-from dissectors.trackers.elections import SETTLED_AFTER, Elections
+from dissectors.rules.refusals.owners import has_owner_reported, grace_period
+from dissectors.trackers.elections import SETTLING_TIME, Elections
 from dissectors.trackers.losses import Losses
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -35,7 +35,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 IN_A_ROW = Limit("refusals", 3, "refusals", "a client gets so many in a row for a partition, group or topic", 2)
 #: Refusals of all requests of the API, if each has another target.
-_OF_ALL = 5
+_MIN_TOTAL = 5
 #: Two refusals that took this long each (ns) are as many as others.
 _SLOW = 5 * SECOND
 #: After this time (ns) without a refusal, counting restarts. Incremental fetches do not say that a partition is well.
@@ -82,13 +82,13 @@ class _Streak:
     @property
     def is_total(self) -> bool:
         """Whether all requests since the first were refused, and these are several."""
-        return self.refused == self.requests >= _OF_ALL
+        return self.refused == self.requests >= _MIN_TOTAL
 
 
 _Client = tuple[str, str | None]
 
 
-class _Pending(NamedTuple):
+class _PendingProblem(NamedTuple):
     """The problem of a streak that is reported if it does not end before."""
 
     api: str
@@ -163,12 +163,12 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     """
     streaks = connection.run.state(_Streaks)
     if isinstance(event, DeadlinePassed):
-        yield from _still_refused(event, connection, streaks)
+        yield from _pending_problem(event, connection, streaks)
         return
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    if not (connection.flags & _REFUSED and (returned_errors := _retriable(event))):
+    if not (connection.flags & _REFUSED and (returned_errors := _retriable_errors(event))):
         _note_success(event, connection, streaks, {})
         _stop_observing(message.api, event.at, connection, streaks)
         return
@@ -183,12 +183,12 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     errors = streaks.of.setdefault(message.api, BoundedDict(_MAX_CLIENTS)).touch(client, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
-        if streak is None or event.request.at - streak.last > _gap(message.api):
+        if streak is None or event.request.at - streak.last > _max_gap(message.api):
             if streak is None and len(errors) >= _MAX_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        lasting_errors, due = _count(streak, refused, event, connection)
-        if not lasting_errors or has_owner_spoken(lasting_errors[0], connection, since=streak.first):
+        lasting_errors, due = _count_refusal(streak, refused, event, connection)
+        if not lasting_errors or has_owner_reported(lasting_errors[0], connection, since=streak.first):
             continue
         severity = _severity(streak, lasting_errors[0], event.at, connection)
         problem = _problem(event, streak, lasting_errors, severity, connection)
@@ -197,7 +197,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             streak.severity = severity
             yield problem
         else:
-            pending = _Pending(message.api, client, streak, lasting_errors[0], problem)
+            pending = _PendingProblem(message.api, client, streak, lasting_errors[0], problem)
             connection.expect("E002", (key, code), by=due + _GRACE, about=pending)
 
 
@@ -207,20 +207,20 @@ def is_refused(connection: ConnectionState) -> bool:
     return any(client in clients for clients in connection.run.state(_Streaks).of.values())
 
 
-def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: _Streaks) -> Iterator[Problem]:
+def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks: _Streaks) -> Iterator[Problem]:
     """A streak that lasts long enough while the client waits for its next attempt."""
-    pending: _Pending = event.about
+    pending: _PendingProblem = event.about
     streak, refusal = pending.streak, pending.refusal
     errors = streaks.of[pending.api].get(pending.client, {})
     is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
     if connection.run.state(Losses).since(streak.last, connection):
         return  # a success may be among the frames that were not read
-    if is_current and not has_owner_spoken(refusal, connection, since=streak.first):
+    if is_current and not has_owner_reported(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity
         yield replace(pending.problem, start=None, end=None, path=None)
 
 
-def _retriable(event: ResponseReceived) -> list[ReturnedError]:
+def _retriable_errors(event: ResponseReceived) -> list[ReturnedError]:
     return [refusal for refusal in refusals(event) if refusal.judgement.nature is not Nature.FINAL]
 
 
@@ -260,7 +260,7 @@ def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _St
         connection.run.unsubscribe("E002", api=api)
 
 
-def _count(
+def _count_refusal(
     streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, connection: ConnectionState
 ) -> tuple[list[ReturnedError], int]:
     """Count a response in a streak; return the refusals to report, and when (ns): now, or later unless they end.
@@ -272,15 +272,15 @@ def _count(
     api, in_a_row = event.message.api, int(connection.run.limit(IN_A_ROW))
     streak.refused += 1
     streak.last = event.at
-    grace_ns = int(patience(refused[0], api) * SECOND)
+    grace_ns = int(grace_period(refused[0], api) * SECOND)
     if connection.run.state(Elections).may_cause(refused[0].code, streak.first):
-        grace_ns = max(grace_ns, SETTLED_AFTER)
+        grace_ns = max(grace_ns, SETTLING_TIME)
     lasting_errors = []
     for error in refused:
         if len(streak.patterns) < _MAX_PATTERNS:
             streak.patterns.add(error.pattern)
         target = streak.targets.touch(error.target, lambda: _Target(event.at, event.at))
-        if event.request.at - target.last > _gap(api):
+        if event.request.at - target.last > _max_gap(api):
             target.first, target.times = event.at, 0
         target.last = event.at
         target.times += 1
@@ -294,7 +294,7 @@ def _count(
     return due_errors or [streak for _, streak in lasting_errors], due
 
 
-def _gap(api: str) -> int:
+def _max_gap(api: str) -> int:
     return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
 
 

@@ -17,10 +17,10 @@ from dissectors.rules.helpers.refused import (
     target_text,
     targets_text,
     values_text,
-    without_partition,
+    drop_partition,
 )
-from dissectors.rules.refusals.invalid_request import explained
-from dissectors.rules.refusals.owners import has_owner_spoken
+from dissectors.rules.refusals.invalid_request import explain_errors
+from dissectors.rules.refusals.owners import has_owner_reported
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -78,11 +78,11 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
         if refusal.judgement.nature is Nature.FINAL and refusal.judgement is not UNKNOWN
     ]
     by_error: dict[int, list[ReturnedError]] = {}
-    for refusal, explanation in explained(event, final):
+    for refusal, explanation in explain_errors(event, final):
         if not explanation:
             by_error.setdefault(refusal.code, []).append(refusal)
     for errors in by_error.values():
-        if not has_owner_spoken(errors[0], connection, since=event.request.at):
+        if not has_owner_reported(errors[0], connection, since=event.request.at):
             yield _problem(event, errors, connection)
 
 
@@ -97,5 +97,5 @@ def _problem(event: ResponseReceived, errors: list[ReturnedError], connection: C
         hint=first.judgement.change,
         blame=first.judgement.blame,
         severity=Severity(first.judgement.harm.value),
-        cause=f"{first.name} {target_text(without_partition(first.target), connection)}",
+        cause=f"{first.name} {target_text(drop_partition(first.target), connection)}",
     )

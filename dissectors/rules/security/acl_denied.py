@@ -126,13 +126,13 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
     for error in summary.errors(message):
         if error.code not in _RESOURCES or is_idempotent_write(event, error.code):
             continue
-        name = _name(error.code, error.path, event, connection)
+        name = _resource_name(error.code, error.path, event, connection)
         if (error.code, name) in reported or len(reported) == _MAX_REPORTED:
             continue
         reported.add((error.code, name))
         kind = _RESOURCES[error.code][0]
         resource = f"{kind} {name!r}" if name else kind
-        operation = _operation(error.code, message.api)
+        operation = _needed_operation(error.code, message.api)
         client = principal_or_client(connection)
         sentence = f"{client} is not allowed to {operation} {resource}: {message.api} returned {error.name}"
         hint = f"grant {operation} on {resource} (kafka-acls --add), or check which principal the client logs in as"
@@ -161,11 +161,11 @@ def principal_or_client(connection: ConnectionState) -> str:
     return f"client {connection.client_id!r}" + (f" at {host}" if host else "")
 
 
-def _operation(code: int, api: str) -> str:
+def _needed_operation(code: int, api: str) -> str:
     return next((operation for operation, apis in _OPERATIONS[code].items() if api in apis.split()), "use")
 
 
-def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionState) -> str:
+def _resource_name(code: int, path: str, event: ResponseReceived, connection: ConnectionState) -> str:
     """The name of the resource that an error code is about, empty if no field has it."""
     assert event.message is not None
     fields = _RESOURCES[code][1]
@@ -173,16 +173,16 @@ def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionS
     resource_name: Any = None
     for part in re.findall(r"[^.\[\]]+", path):
         if isinstance(value, dict):
-            resource_name = _first(value, fields) or resource_name
+            resource_name = _first_value(value, fields) or resource_name
             value = value.get(part)
         elif isinstance(value, list):
             value = value[int(part)]
     if not resource_name and event.request_body is not None:
-        resource_name = _first(event.request_body, fields)
+        resource_name = _first_value(event.request_body, fields)
     if code == _TOPIC and isinstance(resource_name, str):
         return connection.run.topic_names.get(resource_name, resource_name)
     return resource_name if isinstance(resource_name, str) else ""
 
 
-def _first(values: dict[str, Any], fields: tuple[str, ...]) -> Any:
+def _first_value(values: dict[str, Any], fields: tuple[str, ...]) -> Any:
     return next((values[name] for name in fields if values.get(name)), None)

@@ -84,7 +84,7 @@ def delegation_token_refused(event: ResponseReceived, connection: ConnectionStat
         return
     code = message.body.get("error_code", 0)
     if code == Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:
-        reason, hint = _not_allowed(connection)
+        reason, hint = _refusal_reason(connection)
     elif code in _REASONS:
         reason, hint = _REASONS[code]
     else:
@@ -98,7 +98,7 @@ def delegation_token_refused(event: ResponseReceived, connection: ConnectionStat
     )
 
 
-def _not_allowed(connection: ConnectionState) -> tuple[str, str]:
+def _refusal_reason(connection: ConnectionState) -> tuple[str, str]:
     authentication = connection.state(Authentication)
     if authentication.by_token:
         return "it has logged in with a delegation token", "log in with the user's own credentials to manage tokens"

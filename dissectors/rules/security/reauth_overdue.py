@@ -14,7 +14,7 @@ from dissectors.trackers.triggers import FrameFlags
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
-class _Reported:
+class _ReportedSession:
     """The session of a connection that has been reported."""
 
     expired_at = 0
@@ -73,7 +73,7 @@ def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Itera
     """
     authentication = connection.state(Authentication)
     expired = authentication.expires_at
-    reported = connection.state(_Reported)
+    reported = connection.state(_ReportedSession)
     if expired is None or event.at <= expired or event.message.api in _LOGIN or expired == reported.expired_at:
         return
     reported.expired_at = expired  # once is enough: the broker closes the connection

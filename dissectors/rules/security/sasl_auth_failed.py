@@ -9,7 +9,7 @@ from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded, ResponseReceived, TokenReceived
 from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages import secret_fields
-from dissectors.messages.locate import ProblemPlace, locate
+from dissectors.messages.locate import ProblemLocation, locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.sasl.messages import OAuthBearerClientFirst, ServerRefusal
@@ -140,14 +140,14 @@ def sasl_auth_failed(
     if authentication.without_handshake:
         return  # X023
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
-    location: ProblemPlace = {}
+    location: ProblemLocation = {}
     if isinstance(event, ConnectionEnded):
-        reason = _ended(event, authentication)
+        reason = _failure_at_end(event, authentication)
     else:
         if authentication.phase is SaslPhase.DONE:
             connection.run.state(_Failures).forget(key)
         message = None if isinstance(event, TokenReceived) else event.message
-        reason = _answered(message, authentication)
+        reason = _failure_in_response(message, authentication)
         if message is not None and reason:
             location = locate(message, "error_code" if message.body.get("error_code") else "auth_bytes")
     if reason is None or authentication.nonces_differ:
@@ -177,7 +177,7 @@ def sasl_auth_failed(
         yield Problem(text, hint=hint, cause=f"again {cause}", request=request, **location)
 
 
-def _answered(message: Message | None, authentication: Authentication) -> str | None:
+def _failure_in_response(message: Message | None, authentication: Authentication) -> str | None:
     """Why the server's answer means that the login failed, None if it does not."""
     refusal = authentication.refusal
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
@@ -188,16 +188,16 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
         reason += f": {text[:_MAX_TEXT]!r}" if text else ""
         return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
     if authentication.phase is SaslPhase.FAILED and refusal:
-        return _refused(refusal)
+        return _refusal_text(refusal)
     return None
 
 
-def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None:
+def _failure_at_end(event: ConnectionEnded, authentication: Authentication) -> str | None:
     """Why the end of the connection means that a login failed without an error; None if it does not."""
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None
     if authentication.refusal:
-        return _refused(authentication.refusal)
+        return _refusal_text(authentication.refusal)
     if event.by == "client" or event.at - authentication.last_token_at > CAUSED_WITHIN:
         return None
     if authentication.raw:
@@ -207,7 +207,7 @@ def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None
     return None
 
 
-def _refused(refusal: ServerRefusal) -> str:
+def _refusal_text(refusal: ServerRefusal) -> str:
     return f"the server answers {refusal.reason or 'an error'}"
 
 

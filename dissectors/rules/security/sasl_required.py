@@ -8,7 +8,7 @@ from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.authentication import Listeners
-from dissectors.trackers.connection_endings import TURNED_AWAY, ConnectionEndings
+from dissectors.trackers.connection_endings import CLOSED_BEFORE_LOGIN, ConnectionEndings
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
@@ -80,7 +80,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
     """
     endings = connection.run.state(ConnectionEndings)
-    if endings.cause != TURNED_AWAY:
+    if endings.cause != CLOSED_BEFORE_LOGIN:
         return
     first = endings.unanswered[0]
     api, request = first.message.api, ConcernedRequest.of(first)

@@ -13,21 +13,21 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import label
 from dissectors.trackers.share_acquisitions import (
     APIS,
-    Acknowledged,
+    AcknowledgedRange,
     AcknowledgeType,
     AcquiredPartition,
     Acquisition,
     EndedAcquisition,
     ShareAcquisitions,
     acknowledgements,
-    group_and_member,
-    refused_places,
+    group_member_of,
+    acknowledge_errors,
 )
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 from dissectors.trackers.triggers import FrameFlags
 
-_DONE = {
+_PAST_TENSES = {
     AcknowledgeType.GAP: "skipped",
     AcknowledgeType.ACCEPT: "accepted",
     AcknowledgeType.RELEASE: "released",
@@ -115,18 +115,18 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    refused = refused_places(message.body)
+    refused = acknowledge_errors(message.body)
     request_body, tracker = request.message.body, connection.run.state(ShareAcquisitions)
-    group, member = group_and_member(request_body)
+    group, member = group_member_of(request_body)
     for acknowledgement in acknowledgements(request_body):
         partition = tracker.partitions.get((group, acknowledgement.place))
         if partition is None or refused.get(acknowledgement.place) != Error.INVALID_RECORD_STATE:
             continue
-        if reason := _reason(acknowledgement, partition, member, event.at):
+        if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
-                f"{message.api} of {named_client(connection)} was refused for {_offsets(acknowledgement)} of "
+                f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} of "
                 f"{label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
-                **locate(message, *_path(event, acknowledgement)),
+                **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
                 "(AcknowledgeType.RENEW, KIP-1222), or raise the group's share.record.lock.duration.ms"
                 if "ran out" in reason
@@ -135,7 +135,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
             )
 
 
-def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at: int) -> str:
+def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, member: str, at: int) -> str:
     """Why a member does not have records that it acknowledges; empty if that is unknown."""
     held = [acquisition for acquisition in partition.held if acquisition.covers(refused.first, refused.last)]
     ended = [
@@ -143,7 +143,7 @@ def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at
     ]
     own_ended = [acquisition for acquisition in ended if acquisition.acquisition.member == member]
     if own_ended and own_ended[-1].by is not None:
-        return f"it had {_DONE.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
+        return f"it had {_PAST_TENSES.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
     # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
     last_acknowledged = max((index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1)
     own_acquisitions = [entry.acquisition for entry in own_ended[last_acknowledged + 1 :]] + [entry for entry in held if entry.member == member]
@@ -155,11 +155,11 @@ def _reason(refused: Acknowledged, partition: AcquiredPartition, member: str, at
         return ""
     return (
         f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got them; "
-        f"{_since(held, own_acquisitions[0], ended, at)}"
+        f"{_later_delivery_text(held, own_acquisitions[0], ended, at)}"
     )
 
 
-def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
+def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
     """Which member got the records later, as the end of a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
@@ -171,12 +171,12 @@ def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisit
     return "nobody has got them since"
 
 
-def _offsets(refused: Acknowledged) -> str:
+def _offsets_text(refused: AcknowledgedRange) -> str:
     is_single = refused.first == refused.last
     return f"offset {refused.first}" if is_single else f"offsets {refused.first} to {refused.last}"
 
 
-def _path(event: ResponseReceived, refused: Acknowledged) -> tuple[str | int, ...]:
+def _error_path(event: ResponseReceived, refused: AcknowledgedRange) -> tuple[str | int, ...]:
     """The path of the error code in the response."""
     assert event.message is not None
     for i, topic in enumerate(event.message.body.get("responses") or ()):

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.share_acquisitions import DELIVERIES, ShareAcquisitions, group_and_member
+from dissectors.trackers.share_acquisitions import DELIVERIES, ShareAcquisitions, group_member_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -106,7 +106,7 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    group, _ = group_and_member(request.message.body)
+    group, _ = group_member_of(request.message.body)
     for topic_partition, archived in connection.run.state(ShareAcquisitions).archived:
         acquisition = archived.acquisition
         pronoun = "it" if acquisition.first == acquisition.last else "them"

@@ -9,9 +9,9 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import label
-from dissectors.trackers.share_acquisitions import ShareAcquisitions, group_and_member
+from dissectors.trackers.share_acquisitions import ShareAcquisitions, group_member_of
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 from dissectors.trackers.triggers import FrameFlags
 
 
@@ -87,13 +87,13 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    group, _ = group_and_member(request.message.body)
+    group, _ = group_member_of(request.message.body)
     for topic_partition, expired, redelivered in connection.run.state(ShareAcquisitions).redelivered:
         if expired.until is None or expired.until > event.at:
             continue  # the broker has released them early: it ended the session
         lock_duration = duration(expired.until - expired.at)
         is_same_member = redelivered.member == expired.member
-        recipient = "again to it" if is_same_member else f"to {named_client(connection)}"
+        recipient = "again to it" if is_same_member else f"to {client_address_label(connection)}"
         yield Problem(
             f"{expired.client} did not acknowledge offsets {expired.first} to {expired.last} of "
             f"{label(topic_partition, connection)} in share group {group!r} within their lock of {lock_duration}: they were delivered "

@@ -13,7 +13,7 @@ from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.share_acquisitions import APIS, SessionEpoch, ShareAcquisitions
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import named_client
+from dissectors.trackers.transactions import client_address_label
 from dissectors.trackers.triggers import FrameFlags
 
 _ERRORS = (Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH)
@@ -94,10 +94,10 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
         (session for key, session in reversed(sessions.items()) if key[1:] == (group, member) and session is not own_session),
         None,
     )
-    reason, blame, severity = _reason(epoch, own_session, other_session, event.at, midstream=connection.midstream)
+    reason, blame, severity = _refusal_reason(epoch, own_session, other_session, event.at, midstream=connection.midstream)
     if reason:
         yield Problem(
-            f"{message.api} of {named_client(connection)} in share group {group!r} was refused with "
+            f"{message.api} of {client_address_label(connection)} in share group {group!r} was refused with "
             f"{error_name(code)}: {reason}",
             **locate(message, "error_code"),
             hint="open a new share session with ShareFetch and epoch 0, then add 1 with each request of the session"
@@ -109,7 +109,7 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
         )
 
 
-def _reason(
+def _refusal_reason(
     epoch: int, own_session: SessionEpoch | None, other_session: SessionEpoch | None, at: int, *, midstream: bool
 ) -> tuple[str, str, Severity]:
     """Why a session with this epoch is refused, whose fault it is, and how bad; `other_session` is on another connection."""

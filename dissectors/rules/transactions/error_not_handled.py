@@ -11,10 +11,10 @@ from dissectors.rules.helpers.transaction_texts import producer_text
 from dissectors.schemas import error_name
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import NOT_ENDED
+from dissectors.trackers.transactions import NOT_ENDED_DEADLINE
 
 
-@rule("T005", severity=Severity.WARNING, events=(DeadlinePassed,), deadline=NOT_ENDED, since="0.1", blame="client")
+@rule("T005", severity=Severity.WARNING, events=(DeadlinePassed,), deadline=NOT_ENDED_DEADLINE, since="0.1", blame="client")
 def error_not_handled(event: DeadlinePassed, _connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a producer aborts its transaction, or gets a new epoch, after an error that waiting does not end.
 

@@ -14,7 +14,7 @@ from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import OpenTransactions, named_client
+from dissectors.trackers.transactions import OpenTransactions, client_address_label
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 from dissectors.wire.paths import parts
@@ -87,7 +87,7 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ):
         return  # the same producer, which has a new epoch
     yield Problem(
-        f"{named_client(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) was "
+        f"{client_address_label(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) was "
         f"fenced: {message.api} was refused with {error_name(field.code)}, because {owner.client} had called "
         f"InitProducerId for the same id {duration(event.at - owner.initialized_at)} before and got epoch "
         f"{owner.epoch}",

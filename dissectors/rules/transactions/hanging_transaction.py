@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.transaction_facts import partition_ends
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_holders import holder_of
 from dissectors.trackers.allowed_waits import duration
@@ -107,7 +107,7 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
         partition_name = label(topic_partition, connection)
         yield Problem(
             f"{partition_name}: the last stable offset {stable_offset.offset} has not moved for {duration(event.at - stable_offset.since)}, while "
-            f"{counted(stable_offset.end - stable_offset.begin, 'record')} were written after it: {holder.text}",
+            f"{count_text(stable_offset.end - stable_offset.begin, 'record')} were written after it: {holder.text}",
             hint=holder.hint,
             severity=holder.severity,
             blame=holder.blame,

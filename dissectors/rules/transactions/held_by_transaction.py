@@ -10,7 +10,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_holders import holder_of
 from dissectors.trackers.allowed_waits import duration
@@ -34,7 +34,7 @@ _RECENT = 10 * SECOND
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldPartition:
     """A last stable offset at which a consumer waits: since when, the latest high watermark, and the next check."""
 
     stable: int
@@ -50,7 +50,7 @@ class _HeldPartitions:
     """
 
     def __init__(self) -> None:
-        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _Held]] = BoundedDict(_MAX_CONNECTIONS)
+        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]] = BoundedDict(_MAX_CONNECTIONS)
 
 
 @rule(
@@ -148,51 +148,51 @@ def held_by_transaction(
         topic_partition, fetches = event.about, connection.state(Fetches)
         held = state.get(key, {}).get(topic_partition)
         if held is not None and fetches.waits_at(topic_partition, held.stable) and event.at - fetches.answered_at < _RECENT:
-            yield _checked(topic_partition, held, event.at, connection)
+            yield _recheck(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).offsets(event.request)
         for topic_partition, row in held_partitions(event.message.body):
             if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
-                held = _seen(topic_partition, row, event.at, connection, state)
+                held = _note_waiting(topic_partition, row, event.at, connection, state)
                 if event.at >= held.due:
-                    yield _checked(topic_partition, held, event.at, connection)
+                    yield _recheck(topic_partition, held, event.at, connection)
 
 
-def _seen(
+def _note_waiting(
     topic_partition: TopicPartition,
     row: Mapping[str, Any],
     at: int,
     connection: ConnectionState,
-    state: BoundedDict[str, BoundedDict[TopicPartition, _Held]],
-) -> _Held:
+    state: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]],
+) -> _HeldPartition:
     """Note that a consumer waits at a last stable offset."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
     topic_partitions = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
     held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
-        held = topic_partitions[topic_partition] = _Held(stable, end, at, at + _still(connection))
+        held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
         connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     held.end = end
     return held
 
 
-def _still(connection: ConnectionState) -> int:
+def _limit_ns(connection: ConnectionState) -> int:
     """The limit in ns."""
     return int(connection.run.limit(STILL) * SECOND)
 
 
-def _checked(topic_partition: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+def _recheck(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
     """The problem of a partition, which is checked again later."""
-    held.due = at + _still(connection)
+    held.due = at + _limit_ns(connection)
     connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     return _problem(topic_partition, held, at, connection)
 
 
-def _problem(topic_partition: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+def _problem(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
     """What holds a partition."""
     partition_name, lag = label(topic_partition, connection), held.end - held.stable
     text = (
-        f"{partition_name}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
+        f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
     holder = holder_of(topic_partition, held.stable, held.since, at, connection, waits=True)

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import DeadlinePassed
 from dissectors.findings import Problem, Severity
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_texts import producer_text, state_text
 from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import OPEN_TOO_LONG, SHARE
+from dissectors.trackers.transactions import OPEN_DEADLINE, SHARE
 
 
 @rule(
     "T002",
     severity=Severity.WARNING,
     events=(DeadlinePassed,),
-    deadline=OPEN_TOO_LONG,
+    deadline=OPEN_DEADLINE,
     limits=(SHARE,),
     needs=(Producers,),
     since="0.1",
@@ -88,7 +88,7 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
         return
     partition_names = [label(topic_partition, connection) for topic_partition in list(producer.partitions)[:3]]
     more = len(producer.partitions) - len(partition_names)
-    partitions_text = ", ".join(partition_names) + (f" and {counted(more, 'more partition')}" if more > 0 else "")
+    partitions_text = ", ".join(partition_names) + (f" and {count_text(more, 'more partition')}" if more > 0 else "")
     yield Problem(
         f"the transaction of {producer_text(producer)}{f' with {partitions_text}' if partitions_text else ''} "
         f"{state_text(producer, event.at, connection)}",

@@ -117,7 +117,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
             and event.request_body is not None
         ):
             ranges = connection.state(Versions).ranges(connection)
-            if ranges and _serves(ranges, message) and message.api not in SERVED_BY_PLUGINS:
+            if ranges and _is_advertised(ranges, message) and message.api not in SERVED_BY_PLUGINS:
                 yield Problem(
                     f"{connection.server} answers {message.api} v{message.version} with UNSUPPORTED_VERSION although"
                     f" it advertises {range_text(ranges[message.api_key])}",
@@ -130,7 +130,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         return
     message, versions = request.message, connection.state(Versions)
     ranges, server = versions.ranges(connection), versions.server(connection)
-    if not ranges or not _serves(ranges, message) or (message.api_key, message.version) in server.answered:
+    if not ranges or not _is_advertised(ranges, message) or (message.api_key, message.version) in server.answered:
         return
     if not server.serves_without_sasl and connection.sasl_mechanism is None:
         return
@@ -152,6 +152,6 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         )
 
 
-def _serves(ranges: Ranges, message: Message) -> bool:
+def _is_advertised(ranges: Ranges, message: Message) -> bool:
     lowest, highest = ranges.get(message.api_key, (0, -1))
     return lowest <= message.version <= highest and message.api_key not in PRE_LOGIN_APIS

@@ -16,7 +16,7 @@ from dissectors.trackers.versions import client_key, client_text, range_text
 THRESHOLD = 3
 
 
-class _Unheeded(Recurrence):
+class _IgnoredRefusals(Recurrence):
     """Connections that ended after the refusal, per client and server."""
 
 
@@ -77,11 +77,11 @@ def api_versions_not_repeated(event: ConnectionEnded, connection: ConnectionStat
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-511%3A+Collect+and+Expose+Client%27s+Name+and+Version+in+the+Brokers
     https://github.com/twmb/franz-go/issues/1011
     """
-    refusal = connection.state(VersionRefusals).unheeded(connection)
+    refusal = connection.state(VersionRefusals).ignored_refusal(connection)
     if refusal is None or event.by == "server" or event.unanswered:
         return
     key = client_key(connection), connection.server, refusal.version
-    times = connection.run.state(_Unheeded).count(key, event.at)
+    times = connection.run.state(_IgnoredRefusals).count(key, event.at)
     if times < THRESHOLD:
         return
     highest, served = refusal.served[1], range_text(refusal.served)

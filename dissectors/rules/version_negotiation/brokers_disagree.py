@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import Ranges, Versions, range_text
 
 
-class _Seen:
+class _ReferenceBrokers:
     """Per cluster id: the broker that others are compared with, and its version ranges."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
     server = connection.state(Versions).server(connection)
     if server.ranges is None or server.cluster_id is None:
         return
-    references = connection.run.state(_Seen).by_cluster
+    references = connection.run.state(_ReferenceBrokers).by_cluster
     reference, ranges = references.touch(server.cluster_id, lambda: (connection.server, {}))
     if reference == connection.server:
         references[server.cluster_id] = (reference, server.ranges)
@@ -95,12 +95,12 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
         keys = [key for key in sorted(ranges.keys() | server.ranges) if ranges.get(key) != server.ranges.get(key)]
         first_key, others_text = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
         yield Problem(
-            f"{connection.server} advertises {_range(first_key, server.ranges)} and {reference} of the same cluster"
-            f" {_range(first_key, ranges)}; they differ in {api_name(first_key)}{others_text}",
+            f"{connection.server} advertises {_range_text(first_key, server.ranges)} and {reference} of the same cluster"
+            f" {_range_text(first_key, ranges)}; they differ in {api_name(first_key)}{others_text}",
             hint="finish the upgrade, so that all brokers of the cluster run the same release",
             cause=reference,
         )
 
 
-def _range(key: int, ranges: Ranges) -> str:
+def _range_text(key: int, ranges: Ranges) -> str:
     return f"{api_name(key)} {range_text(ranges[key])}" if key in ranges else f"no {api_name(key)}"

@@ -11,7 +11,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
-from dissectors.rules.helpers.clients import named
+from dissectors.rules.helpers.clients import client_label
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
@@ -113,7 +113,7 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
         yield Problem(
             f"group {group!r} went through {generation - first} generations of the classic protocol within "
             f"{duration(event.at - since)}, and all its members had to join again each time; "
-            f"{named(connection)} and the broker have the newer protocol (KIP-848)",
+            f"{client_label(connection)} and the broker have the newer protocol (KIP-848)",
             hint="set group.protocol=consumer in all members of the group; they may be restarted one after the other",
             cause=group,
             once_per=group,

@@ -7,7 +7,7 @@ from typing import Final
 
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
-from dissectors.messages.locate import ProblemPlace, locate
+from dissectors.messages.locate import ProblemLocation, locate
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -81,15 +81,15 @@ def client_instance_id_wrong(event: RequestReceived, connection: ConnectionState
             yield Problem(problem, hint=_HINT, cause="none")
     elif written in RESERVED_UUIDS:
         problem = f"the client instance id {written} is reserved: brokers refuse it with INVALID_REQUEST"
-        yield Problem(problem, **_place(event), hint=_HINT, cause="reserved")
+        yield Problem(problem, **_id_location(event), hint=_HINT, cause="reserved")
     elif (initial_id := message.client_instance_id) is not None and written != initial_id:
         problem = f"the client instance id {written} differs from {initial_id}, with which the connection began"
-        yield Problem(problem, **_place(event), hint="keep one id for the life of the client", cause="other")
+        yield Problem(problem, **_id_location(event), hint="keep one id for the life of the client", cause="other")
 
 
 def _may_have_instance_id(header: Layout) -> bool:
     return any(field.name == _FIELD for field in header.tagged)
 
 
-def _place(event: RequestReceived) -> ProblemPlace:
+def _id_location(event: RequestReceived) -> ProblemLocation:
     return locate(event.message, "header", "_tags", _FIELD)

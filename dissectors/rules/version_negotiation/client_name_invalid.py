@@ -63,16 +63,16 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
     https://github.com/IBM/sarama/pull/2291
     """
     if isinstance(event, RequestReceived):
-        for field, shown in _faults(event.message.body):
+        for field, shown in _invalid_fields(event.message.body):
             message = f"Kafka answers INVALID_REQUEST to the {field} {shown}"
             yield Problem(message, **locate(event.message, field), hint=_HINT, severity=Severity.INFO)
     elif event.message is not None and event.message.body["error_code"] == INVALID_REQUEST:
-        for field, shown in _faults(event.request_body or {}):
+        for field, shown in _invalid_fields(event.request_body or {}):
             message = f"ApiVersions is refused with INVALID_REQUEST for its {field} {shown}"
             yield Problem(message, hint=_HINT, cause=field)
 
 
-def _faults(request_body: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _invalid_fields(request_body: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The invalid fields and their values, shortened to `SHOWN` characters."""
     for field in ("client_software_name", "client_software_version"):
         value = request_body.get(field)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.events import BEHIND, RESTARTED, BytesSkipped
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, INSPECTOR_WAS_RESTARTED, BytesSkipped
 from dissectors.connections.framing import MIDSTREAM
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -42,7 +42,7 @@ def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Pr
     ## Sources
     https://github.com/kubeshark/kubeshark/issues/1746
     """
-    if event.reason not in (BEHIND, MIDSTREAM, RESTARTED):
+    if event.reason not in (INSPECTOR_WAS_BEHIND, MIDSTREAM, INSPECTOR_WAS_RESTARTED):
         yield Problem(
             f"{event.size} bytes of the {_WHAT[event.direction]} are missing ({event.reason}); this is a gap "
             "in the capture, "

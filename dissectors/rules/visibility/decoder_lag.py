@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dissectors.connections.events import BEHIND, BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
@@ -13,7 +13,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 
 @dataclass(slots=True)
-class _Missed:
+class _MissedFrames:
     frames: int = 0
     bytes: int = 0
 
@@ -55,15 +55,15 @@ def decoder_lag(
     https://github.com/kubeshark/kubeshark/issues/1746
     """
     if isinstance(event, ConnectionEnded):
-        missed = connection.state(_Missed)
+        missed = connection.state(_MissedFrames)
         if missed.frames > 1:
             yield Problem(
                 f"kproxy could not keep up and skipped {missed.frames} frames ({missed.bytes} bytes) of this "
                 "connection",
                 cause=connection.connection_id,
             )
-    elif (event.reason if isinstance(event, BytesSkipped) else event.damaged) == BEHIND:
-        missed = connection.state(_Missed)
+    elif (event.reason if isinstance(event, BytesSkipped) else event.damaged) == INSPECTOR_WAS_BEHIND:
+        missed = connection.state(_MissedFrames)
         if missed.frames == 0:
             yield Problem(
                 "kproxy cannot keep up and skips frames of this connection; the traffic itself is not delayed",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import JudgingLimited
 from dissectors.findings import Problem, Severity
-from dissectors.records.formats import counted
+from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
@@ -47,7 +47,7 @@ def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Probl
         withheld_text = " and ".join(f"{count} of {code}" for code, count in sorted(event.withheld.items()))
         count = sum(event.withheld.values())
         yield Problem(
-            f"this {message_name} has {counted(count, 'more finding')} than are reported: {withheld_text}",
+            f"this {message_name} has {count_text(count, 'more finding')} than are reported: {withheld_text}",
             hint="fix the cause of the findings that are reported: usually it is the same for all",
             cause="findings",
         )

@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 
 
 @dataclass(slots=True)
-class _Reported:
+class _ReportedApis:
     """The APIs that were reported. Few APIs carry secrets, so the set stays small."""
 
     apis: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     https://kafka.apache.org/documentation/#security_sasl
     """
     message = event.message
-    if message is None or event.damaged or message.api in (reported := connection.run.state(_Reported)).apis:
+    if message is None or event.damaged or message.api in (reported := connection.run.state(_ReportedApis)).apis:
         return
     if secret_fields.holds_secret(message):
         reported.apis.add(message.api)

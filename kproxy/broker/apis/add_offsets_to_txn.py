@@ -7,11 +7,11 @@ it in.
 from __future__ import annotations
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import Producer
-from kproxy.broker.transactions.responses import coordinated, fenced_as
+from kproxy.broker.transactions.responses import coordinated_transactions, error_for_version
 
 
 @api("AddOffsetsToTxn")
@@ -23,7 +23,7 @@ def add_offsets_to_txn(request: Request) -> Body:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
         require(request, "READ", "GROUP", group)
         producer = Producer(body["producer_id"], body["producer_epoch"])
-        coordinated(request, transactional_id).add(transactional_id, producer, groups=(group,))
-    except Refused as api_error:
-        return {"error_code": fenced_as(api_error.error, is_known=request.version >= 2)}
+        coordinated_transactions(request, transactional_id).add(transactional_id, producer, groups=(group,))
+    except ApiError as api_error:
+        return {"error_code": error_for_version(api_error.error, is_known=request.version >= 2)}
     return {}

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kproxy.broker.access import CLUSTER, allowed, require
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Place
+from kproxy.broker.access import CLUSTER, is_allowed, require
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.offsets import TopicPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
-from kproxy.broker.transactions import BUMPING, Producer, Transactions
-from kproxy.broker.transactions.responses import coordinated, fenced_as
+from kproxy.broker.transactions import EPOCH_BUMP_VERSION, Producer, Transactions
+from kproxy.broker.transactions.responses import coordinated_transactions, error_for_version
 
-_OLD: Final = "v3_and_below_"
+_OLD_PREFIX: Final = "v3_and_below_"
 
 
 @api("AddPartitionsToTxn")
@@ -25,9 +25,9 @@ def add_partitions_to_txn(request: Request) -> Body:
     """Return the error of each partition, in request order."""
     body = request.body
     if request.version < 4:
-        transaction = {name.removeprefix(_OLD): value for name, value in body.items()}
+        transaction = {name.removeprefix(_OLD_PREFIX): value for name, value in body.items()}
         response: Body = {"results_by_topic_v3_and_below": _transaction_results(request, transaction)}
-    elif not allowed(request, "CLUSTER_ACTION", "CLUSTER", CLUSTER):
+    elif not is_allowed(request, "CLUSTER_ACTION", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     else:
         results = [
@@ -47,37 +47,37 @@ def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Map
     try:
         if from_client:
             require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-        errors = {topic_partition: _refusal(request, topic_partition, from_client) for topic_partition in topic_partitions}
+        errors = {topic_partition: _check_partition(request, topic_partition, from_client) for topic_partition in topic_partitions}
         if any(errors.values()):  # all or nothing
             return _results(entry, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
-        transactions = coordinated(request, transactional_id)
+        transactions = coordinated_transactions(request, transactional_id)
         producer = Producer(entry["producer_id"], entry["producer_epoch"])
         if not entry.get("verify_only"):
-            transactions.add(transactional_id, producer, topic_partitions, version=0 if from_client else BUMPING)
+            transactions.add(transactional_id, producer, topic_partitions, version=0 if from_client else EPOCH_BUMP_VERSION)
             return _results(entry, lambda place: Error.NONE)
-        verification_errors = {topic_partition: _verified(transactions, transactional_id, producer, topic_partition) for topic_partition in topic_partitions}
+        verification_errors = {topic_partition: _verify(transactions, transactional_id, producer, topic_partition) for topic_partition in topic_partitions}
         return _results(entry, verification_errors.__getitem__)
-    except Refused as api_error:
-        error = fenced_as(api_error.error, is_known=request.version >= 2)
+    except ApiError as api_error:
+        error = error_for_version(api_error.error, is_known=request.version >= 2)
         return _results(entry, lambda place: error)
 
 
-def _refusal(request: Request, topic_partition: Place, from_client: bool) -> Error:
-    if from_client and not allowed(request, "WRITE", "TOPIC", topic_partition[0]):
+def _check_partition(request: Request, topic_partition: TopicPartition, from_client: bool) -> Error:
+    if from_client and not is_allowed(request, "WRITE", "TOPIC", topic_partition[0]):
         return Error.TOPIC_AUTHORIZATION_FAILED
     exists = request.cluster.part(Topics).partition(*topic_partition) is not None
     return Error.NONE if exists else Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _verified(transactions: Transactions, transactional_id: str, producer: Producer, topic_partition: Place) -> Error:
+def _verify(transactions: Transactions, transactional_id: str, producer: Producer, topic_partition: TopicPartition) -> Error:
     try:
         transactions.verify(transactional_id, producer, topic_partition=topic_partition)
-    except Refused as api_error:
+    except ApiError as api_error:
         return api_error.error
     return Error.NONE
 
 
-def _results(entry: Mapping[str, Any], error: Callable[[Place], Error]) -> list[Mapping[str, Any]]:
+def _results(entry: Mapping[str, Any], error: Callable[[TopicPartition], Error]) -> list[Mapping[str, Any]]:
     return [
         {
             "name": topic["name"],

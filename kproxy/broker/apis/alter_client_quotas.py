@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.quotas import ENTITY_TYPES, KEYS, Entity, Quotas
 from kproxy.broker.registry import Body, api
@@ -20,20 +20,20 @@ from kproxy.broker.request import Request
 @api("AlterClientQuotas")
 async def alter_client_quotas(request: Request) -> Body:
     """Return the result for each entity."""
-    return {"entries": [_altered(request, entry) async for entry in paced(request.body["entries"])]}
+    return {"entries": [_alter(request, entry) async for entry in paced(request.body["entries"])]}
 
 
-def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _alter(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     response = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
     try:
         require(request, "ALTER_CONFIGS", "CLUSTER")
         entity = _entity(entry)
         values = {operation["key"]: None if operation["remove"] else operation["value"] for operation in entry["ops"]}
         if len(values) != len(entry["ops"]):
-            raise Refused(Error.INVALID_REQUEST, "Duplicate key")
+            raise ApiError(Error.INVALID_REQUEST, "Duplicate key")
         for key, value in values.items():
             _check(entity, key, value)
-    except Refused as api_error:
+    except ApiError as api_error:
         return response | {"error_code": api_error.error, "error_message": api_error.message}
     if not request.body["validate_only"]:
         request.cluster.part(Quotas).alter(entity, values)
@@ -43,12 +43,12 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
 def _entity(entry: Mapping[str, Any]) -> Entity:
     parts = {part["entity_type"]: part["entity_name"] for part in entry["entity"]}
     if not parts or len(parts) != len(entry["entity"]):
-        raise Refused(Error.INVALID_REQUEST, "Invalid empty client quota entity" if not parts else "Duplicate entity")
+        raise ApiError(Error.INVALID_REQUEST, "Invalid empty client quota entity" if not parts else "Duplicate entity")
     for kind, name in parts.items():
         if kind not in ENTITY_TYPES:
-            raise Refused(Error.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
+            raise ApiError(Error.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise Refused(Error.INVALID_REQUEST, f"Empty {kind} not supported")
+            raise ApiError(Error.INVALID_REQUEST, f"Empty {kind} not supported")
     if "ip" in parts:
         _check_ip(parts)
     return tuple(sorted(parts.items(), key=lambda item: ENTITY_TYPES.index(item[0])))
@@ -56,18 +56,18 @@ def _entity(entry: Mapping[str, Any]) -> Entity:
 
 def _check_ip(parts: Mapping[str, str | None]) -> None:
     if len(parts) > 1:
-        raise Refused(
+        raise ApiError(
             Error.INVALID_REQUEST, "Invalid quota entity combination, IP entity should not be used with others."
         )
     if parts["ip"] is not None:
         try:
             ipaddress.ip_address(parts["ip"])
         except ValueError:
-            raise Refused(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
+            raise ApiError(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
 
 
 #: Quotas that must be whole numbers, with Kafka's name for their type.
-_WHOLE: Final = {
+_INTEGER_QUOTAS: Final = {
     "producer_byte_rate": ((1 << 63) - 1, "a LONG"),
     "consumer_byte_rate": ((1 << 63) - 1, "a LONG"),
     "connection_creation_rate": ((1 << 31) - 1, "an INT"),
@@ -76,14 +76,14 @@ _WHOLE: Final = {
 
 def _check(entity: Entity, key: str, value: float | None) -> None:
     if key not in KEYS or entity[0][0] not in KEYS[key]:
-        raise Refused(Error.INVALID_REQUEST, f"Invalid configuration key {key}")
+        raise ApiError(Error.INVALID_REQUEST, f"Invalid configuration key {key}")
     if value is None:
         return
     if not value > 0:
-        raise Refused(Error.INVALID_REQUEST, f"Quota {key} must be greater than 0")
-    if key in _WHOLE:
-        maximum, type_name = _WHOLE[key]
+        raise ApiError(Error.INVALID_REQUEST, f"Quota {key} must be greater than 0")
+    if key in _INTEGER_QUOTAS:
+        maximum, type_name = _INTEGER_QUOTAS[key]
         if value > maximum:
-            raise Refused(Error.INVALID_REQUEST, f"Proposed value for {key} is too large for {type_name}.")
+            raise ApiError(Error.INVALID_REQUEST, f"Proposed value for {key} is too large for {type_name}.")
         if value % 1 > 1e-6:
-            raise Refused(Error.INVALID_REQUEST, f"{key} cannot be a fractional value.")
+            raise ApiError(Error.INVALID_REQUEST, f"{key} cannot be a fractional value.")

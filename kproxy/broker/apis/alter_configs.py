@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.apis.incremental_alter_configs import apply, each_once
+from kproxy.broker.apis.incremental_alter_configs import apply_settings, alter_each
 from kproxy.broker.configs import CODES
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -18,16 +18,16 @@ from kproxy.broker.request import Request
 @api("AlterConfigs")
 async def alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return await each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
+    return await alter_each(request, lambda entry: apply_settings(request, entry, _settings(request, entry)))
 
 
 def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
     kind = entry["resource_type"]
     if kind == CODES["broker_logger"]:
-        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
     if kind == CODES["broker"] and not request.cluster.line.since("1.1"):
-        raise Refused(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
+        raise ApiError(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
     for config in entry["configs"]:
         if config["value"] is None:
-            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {config['name']}")
+            raise ApiError(Error.INVALID_REQUEST, f"Null value not supported for : {config['name']}")
     return {config["name"]: config["value"] for config in entry["configs"]}

@@ -5,7 +5,7 @@ Leaves out: nothing that applies to a single directory.
 
 from __future__ import annotations
 
-from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.access import CLUSTER, is_allowed
 from kproxy.broker.apis.describe_log_dirs import log_dir
 from kproxy.broker.errors import Error
 from kproxy.broker.pacing import paced
@@ -17,7 +17,7 @@ from kproxy.broker.topics import Topics
 @api("AlterReplicaLogDirs")
 async def alter_replica_log_dirs(request: Request) -> Body:
     """Return the result for each partition: success for the broker's own directory, else LOG_DIR_NOT_FOUND."""
-    is_authorized = allowed(request, "ALTER", "CLUSTER", CLUSTER)
+    is_authorized = is_allowed(request, "ALTER", "CLUSTER", CLUSTER)
     topics, results = request.cluster.part(Topics), []
     async for move in paced(request.body["dirs"]):
         async for topic in paced(move["topics"]):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -31,10 +31,10 @@ async def alter_user_scram_credentials(request: Request) -> Body:
             require(request, "ALTER", "CLUSTER")
             if alterations.pop(name, None) is not None:
                 message = "A user credential cannot be altered twice in the same request"
-                raise Refused(Error.DUPLICATE_RESOURCE, message)
+                raise ApiError(Error.DUPLICATE_RESOURCE, message)
             if name not in results:
-                alterations[name] = _checked(credentials, entry)
-        except Refused as api_error:
+                alterations[name] = _prepare_alteration(credentials, entry)
+        except ApiError as api_error:
             results[name] = {"error_code": api_error.error, "error_message": api_error.message}
     async for name, alter in paced(alterations.items()):
         alter()
@@ -42,22 +42,22 @@ async def alter_user_scram_credentials(request: Request) -> Body:
     return {"results": [{"user": name, **result} for name, result in results.items()]}
 
 
-def _checked(credentials: Credentials, entry: Mapping[str, Any]) -> Callable[[], None]:
+def _prepare_alteration(credentials: Credentials, entry: Mapping[str, Any]) -> Callable[[], None]:
     """Validate one alteration; return a function that applies it, called if the user has no other in the request."""
     name = entry["name"]
     if not name:
-        raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if entry["mechanism"] not in _MECHANISMS:
-        raise Refused(Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        raise ApiError(Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     mechanism, digest = _MECHANISMS[entry["mechanism"]]
     if "iterations" not in entry:
         if credentials.get(name, mechanism) is None:
-            raise Refused(Error.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+            raise ApiError(Error.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
         return partial(credentials.delete, name, mechanism)
     if entry["iterations"] < MIN_ITERATIONS:
-        raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if entry["iterations"] > MAX_ITERATIONS:
-        raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     credentials.check_capacity(name, mechanism)
-    credential = Credential.of_salted(digest, entry["salt"], entry["salted_password"], entry["iterations"])
+    credential = Credential.from_salted_password(digest, entry["salt"], entry["salted_password"], entry["iterations"])
     return partial(credentials.put, name, mechanism, credential)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import allowed, operations, require
+from kproxy.broker.access import is_allowed, authorized_operations, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced
@@ -21,30 +21,30 @@ from kproxy.broker.request import Request
 @api("ConsumerGroupDescribe")
 async def consumer_group_describe(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, group_id) async for group_id in paced(request.body["group_ids"])]}
+    return {"groups": [_describe(request, group_id) async for group_id in paced(request.body["group_ids"])]}
 
 
-def _described(request: Request, group_id: str) -> Mapping[str, Any]:
+def _describe(request: Request, group_id: str) -> Mapping[str, Any]:
     try:
         require(request, "DESCRIBE", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).find(group_id)
         if not isinstance(group, ConsumerGroup):
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        description = group.described()
-        if not all(allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topics(description)):
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        description = group.describe()
+        if not all(is_allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topic_names(description)):
             message = "The group has described topic(s) that the client is not authorized to describe."
-            raise Refused(Error.TOPIC_AUTHORIZATION_FAILED, message)
-    except Refused as api_error:
+            raise ApiError(Error.TOPIC_AUTHORIZATION_FAILED, message)
+    except ApiError as api_error:
         return {"group_id": group_id, "error_code": api_error.error, "error_message": api_error.message}
     if not request.body["include_authorized_operations"]:
         return description
-    return {**description, "authorized_operations": operations(request, "GROUP", group_id)}
+    return {**description, "authorized_operations": authorized_operations(request, "GROUP", group_id)}
 
 
-def _topics(group: Mapping[str, Any]) -> set[str]:
+def _topic_names(group: Mapping[str, Any]) -> set[str]:
     return {
         topic["topic_name"]
         for member in group["members"]

@@ -17,11 +17,11 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import allowed, require
+from kproxy.broker.access import is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.assignors import ASSIGNORS
-from kproxy.broker.groups.consumer_member import AWAY, LEAVING
+from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.registry import Body, api
@@ -37,17 +37,17 @@ def consumer_group_heartbeat(request: Request) -> Body:
         require(request, "READ", "GROUP", group_id)
         for topic in topics or ():
             require(request, "DESCRIBE", "TOPIC", topic)
-        _check(body, request.version)
+        _check_request(body, request.version)
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
         if body["member_epoch"] == 0:
             groups.check_capacity(sum(map(len, topics or ())))
-        return groups.consumer_heartbeat(group_id, _beat(request))
-    except Refused as api_error:
+        return groups.consumer_heartbeat(group_id, _read_heartbeat(request))
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
 
 
-def _check(body: Mapping[str, Any], version: int) -> None:
+def _check_request(body: Mapping[str, Any], version: int) -> None:
     """Raise `ApiError` if the request is invalid (GroupCoordinatorService)."""
     epoch, regex = body["member_epoch"], body.get("subscribed_topic_regex")
     if version >= 1 or epoch > 0 or epoch == LEAVING:
@@ -57,30 +57,30 @@ def _check(body: Mapping[str, Any], version: int) -> None:
     _check_text(body["rack_id"], "RackId")
     if epoch == 0:
         if body["rebalance_timeout_ms"] == -1:
-            raise Refused(Error.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
+            raise ApiError(Error.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
         if body["topic_partitions"] != []:
-            raise Refused(Error.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
+            raise ApiError(Error.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
         if body["subscribed_topic_names"] is None and regex is None:
             message = "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
-            raise Refused(Error.INVALID_REQUEST, message)
-    elif epoch == AWAY:
+            raise ApiError(Error.INVALID_REQUEST, message)
+    elif epoch == LEAVING_TEMPORARILY:
         if body["instance_id"] is None:
-            raise Refused(Error.INVALID_REQUEST, "InstanceId can't be null.")
-    elif epoch < AWAY:
-        raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
+            raise ApiError(Error.INVALID_REQUEST, "InstanceId can't be null.")
+    elif epoch < LEAVING_TEMPORARILY:
+        raise ApiError(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
     assignor = body["server_assignor"]
     if assignor is not None and assignor not in ASSIGNORS:
         supported = ", ".join(ASSIGNORS)
         message = f"ServerAssignor {assignor} is not supported. Supported assignors: {supported}."
-        raise Refused(Error.UNSUPPORTED_ASSIGNOR, message)
+        raise ApiError(Error.UNSUPPORTED_ASSIGNOR, message)
 
 
 def _check_text(value: str | None, name: str) -> None:
     if value is not None and not value.strip():
-        raise Refused(Error.INVALID_REQUEST, f"{name} can't be empty.")
+        raise ApiError(Error.INVALID_REQUEST, f"{name} can't be empty.")
 
 
-def _beat(request: Request) -> ConsumerHeartbeat:
+def _read_heartbeat(request: Request) -> ConsumerHeartbeat:
     body = request.body
     timeout, topics, owned = body["rebalance_timeout_ms"], body["subscribed_topic_names"], body["topic_partitions"]
     return ConsumerHeartbeat(
@@ -97,5 +97,5 @@ def _beat(request: Request) -> ConsumerHeartbeat:
         None
         if owned is None
         else frozenset((topic["topic_id"], partition) for topic in owned for partition in topic["partitions"]),
-        functools.partial(allowed, request, "DESCRIBE", "TOPIC"),
+        functools.partial(is_allowed, request, "DESCRIBE", "TOPIC"),
     )

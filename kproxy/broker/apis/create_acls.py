@@ -10,36 +10,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import CLUSTER, require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, closes, codes
+from kproxy.broker.security.acls import Acl, Acls, closes_connection, codes
 
 
 @api("CreateAcls")
 async def create_acls(request: Request) -> Body:
     """Return the result for each ACL, in request order."""
-    if closes(request.session, request.body["creations"]):
+    if closes_connection(request.session, request.body["creations"]):
         return None
-    results = [_created(request, entry) async for entry in paced(request.body["creations"])]
+    results = [_create(request, entry) async for entry in paced(request.body["creations"])]
     return {"results": results}
 
 
-def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     acls = request.cluster.part(Acls)
     kind, name = entry["resource_type"], entry["resource_name"]
     try:
         require(request, "ALTER", "CLUSTER")
         if not acls.enabled:
-            raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
+            raise ApiError(Error.SECURITY_DISABLED, "No Authorizer is configured.")
         if kind == codes("resource_type")["CLUSTER"] and name != CLUSTER:
-            raise Refused(Error.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER}")
+            raise ApiError(Error.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER}")
         if not name:
-            raise Refused(Error.INVALID_REQUEST, "Invalid empty resource name")
+            raise ApiError(Error.INVALID_REQUEST, "Invalid empty resource name")
         pattern = entry.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
         who = entry["principal"], entry["host"]
         acls.create(Acl(kind, name, pattern, *who, entry["operation"], entry["permission_type"]))
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     return {}

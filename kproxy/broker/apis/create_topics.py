@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kproxy.broker.access import CLUSTER, allowed, require
+from kproxy.broker.access import CLUSTER, is_allowed, require
 from kproxy.broker.configs import Configs
 from kproxy.broker.configs.alteration import check_settings
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -25,42 +25,42 @@ from kproxy.broker.topics import Topics, check_name
 async def create_topics(request: Request) -> Body:
     """Return the result for each topic; a topic that is listed twice is rejected."""
     counts = Counter(topic["name"] for topic in request.body["topics"])
-    total = sum(_partitions(request, topic) for topic in request.body["topics"])
+    total = sum(_partition_count(request, topic) for topic in request.body["topics"])
     try:
         request.cluster.part(Topics).check_request(total)
-    except Refused as api_error:
-        return {"topics": [_refusal(name, api_error) for name in counts]}
+    except ApiError as api_error:
+        return {"topics": [_error_result(name, api_error) for name in counts]}
     responses = [_result(request, topic) async for topic in paced(request.body["topics"]) if counts[topic["name"]] == 1]
-    duplicate = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
-    return {"topics": [*responses, *(_refusal(name, duplicate) for name, count in counts.items() if count > 1)]}
+    duplicate = ApiError(Error.INVALID_REQUEST, "Duplicate topic name.")
+    return {"topics": [*responses, *(_error_result(name, duplicate) for name, count in counts.items() if count > 1)]}
 
 
 def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name = entry["name"]
     try:
-        if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+        if not is_allowed(request, "CREATE", "CLUSTER", CLUSTER):
             require(request, "CREATE", "TOPIC", name)
-        return _created(request, entry)
-    except Refused as api_error:
-        return _refusal(name, api_error)
+        return _create(request, entry)
+    except ApiError as api_error:
+        return _error_result(name, api_error)
 
 
-def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name = entry["name"]
     cluster = request.cluster
     topics, configs = cluster.part(Topics), cluster.part(Configs)
     check_name(name)
     if topics.named(name) is not None:
-        raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    if (colliding_topic := topics.colliding(name)) is not None:
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding_topic}")
-    replicas = _replicas(request, topics, entry)
+        raise ApiError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if (colliding_topic := topics.find_colliding(name)) is not None:
+        raise ApiError(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding_topic}")
+    replicas = _assign_replicas(request, topics, entry)
     settings = {config["name"]: config["value"] for config in entry["configs"]}
     if None in settings.values():
         error_before_kraft = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else error_before_kraft
         nulls = ",".join(key for key, value in settings.items() if value is None)
-        raise Refused(error, f"Null value not supported for topic configs: {nulls}")
+        raise ApiError(error, f"Null value not supported for topic configs: {nulls}")
     check_settings(configs, "topic", name, settings)
     response: dict[str, Any] = {
         "name": name,
@@ -71,16 +71,16 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     if not request.body.get("validate_only", False):
         response["topic_id"] = topics.create(name, replicas).id
         configs.set("topic", name, settings)
-    if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
+    if is_allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
         response["configs"] = [
             {
-                "name": config.fact.name,
+                "name": config.definition.name,
                 "value": config.visible_value,
-                "read_only": config.fact.read_only,
+                "read_only": config.definition.read_only,
                 "config_source": config.source,
-                "is_sensitive": config.fact.sensitive,
+                "is_sensitive": config.definition.sensitive,
             }
-            for config in configs.described("topic", name, settings)
+            for config in configs.describe("topic", name, settings)
         ]
     else:
         response |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
@@ -88,7 +88,7 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
 
 
-def _partitions(request: Request, entry: Mapping[str, Any]) -> int:
+def _partition_count(request: Request, entry: Mapping[str, Any]) -> int:
     """Return the number of partitions that an entry requests."""
     if entry["assignments"]:
         return len(entry["assignments"])
@@ -96,29 +96,29 @@ def _partitions(request: Request, entry: Mapping[str, Any]) -> int:
     return default if entry["num_partitions"] == -1 else max(entry["num_partitions"], 0)
 
 
-def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> list[list[int]]:
+def _assign_replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> list[list[int]]:
     partitions, factor, assignments = entry["num_partitions"], entry["replication_factor"], entry["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
             option = "replication factor" if factor != -1 else "numPartitions"
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {option} was not set to -1.",
             )
-        return _assigned(request, assignments)
+        return _check_assignments(request, assignments)
     if request.cluster.line.since("2.4"):  # KIP-464: brokers accept -1 in every request version
         default = int(request.cluster.part(Configs).broker("num.partitions"))
         partitions = default if partitions == -1 else partitions
         factor = topics.default_replication if factor == -1 else factor
-    return topics.spread(partitions, factor)
+    return topics.choose_replicas(partitions, factor)
 
 
-def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+def _check_assignments(request: Request, assignments: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     by_index = {assignment["partition_index"]: list(assignment["broker_ids"]) for assignment in assignments}
     if len(by_index) != len(assignments):
-        raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "Found multiple manual partition assignments for a partition.")
+        raise ApiError(Error.INVALID_REPLICA_ASSIGNMENT, "Found multiple manual partition assignments for a partition.")
     if sorted(by_index) != list(range(len(by_index))):
-        raise Refused(
+        raise ApiError(
             Error.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
@@ -134,22 +134,22 @@ def check_replicas(request: Request, assignments: Any) -> None:
     factor = None
     for replicas in assignments:
         if not replicas:
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
             )
         if len(set(replicas)) != len(replicas):
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment includes the broker {replicas[0]} more than once.",
             )
         for broker in replicas:
             if broker not in request.cluster.nodes:
-                raise Refused(
+                raise ApiError(
                     Error.INVALID_REPLICA_ASSIGNMENT,
                     f"The manual partition assignment includes broker {broker}, but no such broker is registered.",
                 )
         if factor not in (None, len(replicas)):
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REPLICA_ASSIGNMENT,
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), "
                 f"but this is not consistent with previous partitions, which have {factor} replica(s).",
@@ -157,5 +157,5 @@ def check_replicas(request: Request, assignments: Any) -> None:
         factor = len(replicas)
 
 
-def _refusal(name: str, api_error: Refused) -> Mapping[str, Any]:
+def _error_result(name: str, api_error: ApiError) -> Mapping[str, Any]:
     return {"name": name, "error_code": api_error.error, "error_message": api_error.message}

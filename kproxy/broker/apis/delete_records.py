@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 from kproxy.broker.log.settings import settings
 from kproxy.broker.pacing import paced
@@ -39,26 +39,26 @@ async def delete_records(request: Request) -> Body:
 
 def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        log = _deleted(request, name, entry)
-    except Refused as api_error:
+        log = _delete_records(request, name, entry)
+    except ApiError as api_error:
         return {"low_watermark": -1, "error_code": api_error.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}
 
 
-def _deleted(request: Request, name: str, entry: Mapping[str, Any]) -> Log:
+def _delete_records(request: Request, name: str, entry: Mapping[str, Any]) -> Log:
     """Delete the records; return the partition's log."""
     topics, offset = request.cluster.part(Topics), entry["offset"]
     require(request, "DELETE", "TOPIC", name)
     topic = topics.find(name, None)
     if topic.internal:
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    log = topics.led_by(request.node, topic, entry["partition_index"]).log
+        raise ApiError(Error.INVALID_TOPIC_EXCEPTION)
+    log = topics.find_led_partition(request.node, topic, entry["partition_index"]).log
     if not settings(request.cluster, name).deleted:
-        raise Refused(Error.POLICY_VIOLATION)
+        raise ApiError(Error.POLICY_VIOLATION)
     if offset == _HIGH_WATERMARK:
         offset = log.high_watermark
     if not 0 <= offset <= log.high_watermark:
-        raise Refused(Error.OFFSET_OUT_OF_RANGE)
+        raise ApiError(Error.OFFSET_OUT_OF_RANGE)
     if offset > log.start_offset:
         log.delete_before(offset)
     return log

@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -29,25 +29,25 @@ async def delete_share_group_offsets(request: Request) -> Body:
         check_enabled(request)
         require(request, "DELETE", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         request.cluster.part(Groups).share(group_id).check_deletion()
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
-    topics = [_topic(request, group_id, topic["topic_name"]) async for topic in paced(request.body["topics"])]
+    topics = [_delete_topic(request, group_id, topic["topic_name"]) async for topic in paced(request.body["topics"])]
     return {"responses": topics}
 
 
-def _topic(request: Request, group_id: str, name: str) -> Mapping[str, Any]:
+def _delete_topic(request: Request, group_id: str, name: str) -> Mapping[str, Any]:
     states = request.cluster.part(ShareStates)
     try:
         require(request, "READ", "TOPIC", name)
         if (topic := request.cluster.part(Topics).named(name)) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id_partitions = [topic_id_partition for topic_id_partition in states.of(group_id) if topic_id_partition[0] == topic.id]
         if not topic_id_partitions:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
-    except Refused as api_error:
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
+    except ApiError as api_error:
         return {
             "topic_name": name,
             "topic_id": NULL_UUID,

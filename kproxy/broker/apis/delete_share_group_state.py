@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import check, responses
+from kproxy.broker.shares.state_requests import check_state_request, handle_partitions
 from kproxy.broker.shares.states import ShareStates
 
 
@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import ShareStates
 async def delete_share_group_state(request: Request) -> Body:
     """Return the results once the change is durable."""
 
-    def delete_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        check(request, part, None, entry)
+    def delete_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_state_request(request, part, None, entry)
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    return await responses(request, delete_partition)
+    return await handle_partitions(request, delete_partition)

@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -35,14 +35,14 @@ def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, A
     topics = cluster.part(Topics)
     try:
         if (name is None) == (topic_id == NULL_UUID):
-            raise Refused(Error.INVALID_REQUEST, "A topic is deleted by its name or by its id.")
+            raise ApiError(Error.INVALID_REQUEST, "A topic is deleted by its name or by its id.")
         if cluster.part(Configs).broker("delete.topic.enable") != "true":
-            raise Refused(Error.TOPIC_DELETION_DISABLED if request.version >= 3 else Error.INVALID_REQUEST)
+            raise ApiError(Error.TOPIC_DELETION_DISABLED if request.version >= 3 else Error.INVALID_REQUEST)
         if name is not None:
             require(request, "DELETE", "TOPIC", name)
         topic = topics.find(name, topic_id)
         require(request, "DELETE", "TOPIC", topic.name)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"name": name, "topic_id": topic_id, "error_code": api_error.error, "error_message": api_error.message}
     topics.delete(topic)
     cluster.part(Configs).forget("topic", topic.name)

@@ -8,27 +8,27 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, closes, read_filter
+from kproxy.broker.security.acls import Acl, Acls, closes_connection, read_filter
 
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
     """Return the ACLs that match."""
-    if closes(request.session, (request.body,)):
+    if closes_connection(request.session, (request.body,)):
         return None
     acls = request.cluster.part(Acls)
     try:
         require(request, "DESCRIBE", "CLUSTER")
         if not acls.enabled:
-            raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    except Refused as api_error:
+            raise ApiError(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
     for acl in acls.matching(read_filter(request.body)):
-        by_resource.setdefault((acl.kind, acl.name, acl.pattern), []).append(_entry(acl))
+        by_resource.setdefault((acl.kind, acl.name, acl.pattern), []).append(_describe(acl))
     return {
         "resources": [
             {"resource_type": kind, "resource_name": name, "pattern_type": pattern, "acls": entries}
@@ -37,7 +37,7 @@ def describe_acls(request: Request) -> Body:
     }
 
 
-def _entry(acl: Acl) -> dict[str, Any]:
+def _describe(acl: Acl) -> dict[str, Any]:
     return {
         "principal": acl.principal,
         "host": acl.host,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.quotas import ENTITY_TYPES, Entity, Quotas
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -26,7 +26,7 @@ def describe_client_quotas(request: Request) -> Body:
     try:
         require(request, "DESCRIBE_CONFIGS", "CLUSTER")
         _check(components)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message, "entries": None}
     return {
         "entries": [
@@ -45,18 +45,18 @@ def _check(components: Sequence[Mapping[str, Any]]) -> None:
     for kind in types:
         if kind not in ENTITY_TYPES:
             error = Error.UNSUPPORTED_VERSION if kind else Error.INVALID_REQUEST
-            raise Refused(
+            raise ApiError(
                 error, f"Unsupported entity type {kind}" if kind else "Unexpected empty filter component entity type"
             )
     if len(set(types)) != len(types):
-        raise Refused(Error.INVALID_REQUEST, "Duplicate filter component entity type")
+        raise ApiError(Error.INVALID_REQUEST, "Duplicate filter component entity type")
     if "ip" in types and len(types) > 1:
-        raise Refused(Error.INVALID_REQUEST, "Invalid entity filter component combination")
+        raise ApiError(Error.INVALID_REQUEST, "Invalid entity filter component combination")
     for component in components:
         if component["match_type"] not in (_EXACT, _DEFAULT, _ANY):
-            raise Refused(Error.INVALID_REQUEST, f"Unknown match type {component['match_type']}")
+            raise ApiError(Error.INVALID_REQUEST, f"Unknown match type {component['match_type']}")
         if component["match_type"] == _EXACT and component["match"] is None:
-            raise Refused(Error.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            raise ApiError(Error.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
 
 
 def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict: bool) -> bool:

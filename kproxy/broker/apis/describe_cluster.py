@@ -5,7 +5,7 @@ Leaves out: the controllers' own endpoints (endpoint type 2 in version 1), which
 
 from __future__ import annotations
 
-from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, is_allowed, authorized_operations
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -32,7 +32,7 @@ def describe_cluster(request: Request) -> Body:
         "brokers": [
             {"broker_id": node.id, "rack": node.rack, "is_fenced": not node.up, **request.endpoint(node)}
             for node in cluster.nodes.values()
-            if (node.up or includes_fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
+            if (node.up or includes_fenced) and is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
         ],
-        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if with_operations else NO_OPERATIONS,
+        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER) if with_operations else NO_OPERATIONS,
     }

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.configs import Config, Configs
-from kproxy.broker.configs.resources import Resource, resource
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.configs.resources import Resource, find_resource
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -39,23 +39,23 @@ async def describe_configs(request: Request) -> Body:
 def _result(request: Request, entry: Mapping[str, Any], configs_left: int) -> Mapping[str, Any]:
     identity = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
-        described_resource = resource(request, entry)
+        described_resource = find_resource(request, entry)
         require(request, "DESCRIBE_CONFIGS", described_resource.guard, described_resource.guarded)
         if configs_left <= 0:
-            raise Refused(Error.INVALID_REQUEST, f"The response has {_MAX_CONFIGS} configs: request fewer resources.")
-    except Refused as api_error:
+            raise ApiError(Error.INVALID_REQUEST, f"The response has {_MAX_CONFIGS} configs: request fewer resources.")
+    except ApiError as api_error:
         return {**identity, "error_code": api_error.error, "error_message": api_error.message}
-    return {**identity, "configs": _configs(request, described_resource, entry["configuration_keys"])}
+    return {**identity, "configs": _describe_configs(request, described_resource, entry["configuration_keys"])}
 
 
-def _configs(request: Request, described_resource: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
+def _describe_configs(request: Request, described_resource: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
     requested = None if keys is None else set(keys)
-    configs = request.cluster.part(Configs).described(described_resource.kind, described_resource.name)
-    return [_shown(request, config) for config in configs if requested is None or config.fact.name in requested]
+    configs = request.cluster.part(Configs).describe(described_resource.kind, described_resource.name)
+    return [_describe(request, config) for config in configs if requested is None or config.definition.name in requested]
 
 
-def _shown(request: Request, config: Config) -> Mapping[str, Any]:
-    definition, body = config.fact, request.body
+def _describe(request: Request, config: Config) -> Mapping[str, Any]:
+    definition, body = config.definition, request.body
     synonyms = config.synonyms if body.get("include_synonyms", False) else ()
     return {
         "name": definition.name,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import operations, require
+from kproxy.broker.access import authorized_operations, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced
@@ -21,23 +21,23 @@ from kproxy.broker.request import Request
 @api("DescribeGroups")
 async def describe_groups(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, group) async for group in paced(request.body["groups"])]}
+    return {"groups": [_describe(request, group) async for group in paced(request.body["groups"])]}
 
 
-def _described(request: Request, group_id: str) -> Mapping[str, Any]:
+def _describe(request: Request, group_id: str) -> Mapping[str, Any]:
     try:
         require(request, "DESCRIBE", "GROUP", group_id)
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).find(group_id)
         if not isinstance(group, ClassicGroup):
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        description = group.described()
-    except Refused as api_error:
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        description = group.describe()
+    except ApiError as api_error:
         description = {"group_id": group_id, "error_code": api_error.error}
         if api_error.error is Error.GROUP_ID_NOT_FOUND:
             description |= {"group_state": "Dead", "error_message": api_error.message}
             if request.version < 6:  # these versions do not return an error
                 description["error_code"] = Error.NONE
     if request.body.get("include_authorized_operations") and not description.get("error_code"):
-        return {**description, "authorized_operations": operations(request, "GROUP", group_id)}
+        return {**description, "authorized_operations": authorized_operations(request, "GROUP", group_id)}
     return description

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.access import CLUSTER, is_allowed
 from kproxy.broker.errors import Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -20,7 +20,7 @@ from kproxy.broker.topics import Topic, Topics
 @api("DescribeLogDirs")
 async def describe_log_dirs(request: Request) -> Body:
     """Return the requested partitions that have a replica on this broker; null requests all."""
-    if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
+    if not is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     topics, entry, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
     if entry is None:
@@ -28,7 +28,7 @@ async def describe_log_dirs(request: Request) -> Body:
     else:
         requested = ((topics.named(topic["topic"]), topic["partitions"]) for topic in entry)
         partitions = [(topic, indexes) for topic, indexes in requested if topic is not None]
-    topic_sizes = [_sizes(request, topic, indexes) async for topic, indexes in paced(partitions)]
+    topic_sizes = [_partition_sizes(request, topic, indexes) async for topic, indexes in paced(partitions)]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
     return {
         "results": [
@@ -47,7 +47,7 @@ def log_dir(request: Request) -> str:
     return str(request.cluster.options.data or "memory")
 
 
-def _sizes(request: Request, topic: Topic, indexes: Any) -> Mapping[str, Any]:
+def _partition_sizes(request: Request, topic: Topic, indexes: Any) -> Mapping[str, Any]:
     partitions = [topic.partitions[index] for index in indexes if 0 <= index < len(topic.partitions)]
     return {
         "name": topic.name,

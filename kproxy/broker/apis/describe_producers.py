@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -19,16 +19,16 @@ from kproxy.broker.topics import Topics, check_name
 @api("DescribeProducers")
 async def describe_producers(request: Request) -> Body:
     """Return the producers of each partition, in request order."""
-    return {"topics": [await _described(request, entry) async for entry in paced(request.body["topics"])]}
+    return {"topics": [await _describe_topic(request, entry) async for entry in paced(request.body["topics"])]}
 
 
-async def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _describe_topic(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name = entry["name"]
     try:
         check_name(name)
         require(request, "READ", "TOPIC", name)
         request.cluster.part(Topics).find(name, None)
-    except Refused as api_error:
+    except ApiError as api_error:
         error = {"error_code": api_error.error, "error_message": api_error.message}
         return {
             "name": name,
@@ -36,11 +36,11 @@ async def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str,
         }
     return {
         "name": name,
-        "partitions": [_producers(request, name, index) async for index in paced(entry["partition_indexes"])],
+        "partitions": [_describe_partition(request, name, index) async for index in paced(entry["partition_indexes"])],
     }
 
 
-def _producers(request: Request, name: str, index: int) -> Mapping[str, Any]:
+def _describe_partition(request: Request, name: str, index: int) -> Mapping[str, Any]:
     partition = request.cluster.part(Topics).partition(name, index)
     if partition is None:
         return {"partition_index": index, "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.access import CLUSTER, is_allowed
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -19,7 +19,7 @@ _TOPIC: Final = "__cluster_metadata"
 def describe_quorum(request: Request) -> Body:
     """Return the state of the metadata partition; other partitions are unknown."""
     cluster = request.cluster
-    if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
+    if not is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     requested = [
         (topic["topic_name"], [partition["partition_index"] for partition in topic["partitions"]])

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kproxy.broker.access import allowed, operations
-from kproxy.broker.apis.metadata import described
+from kproxy.broker.access import is_allowed, authorized_operations
+from kproxy.broker.apis.metadata import describe_topic
 from kproxy.broker.errors import Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -38,14 +38,14 @@ async def describe_topic_partitions(request: Request) -> Body:
         if partitions_left == 0:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = topics.named(name)
-        if not allowed(request, "DESCRIBE", "TOPIC", name):
+        if not is_allowed(request, "DESCRIBE", "TOPIC", name):
             if body["topics"]:
                 rows.append({"error_code": Error.TOPIC_AUTHORIZATION_FAILED, "name": name})
             continue
         if topic is None:
             rows.append({"error_code": Error.UNKNOWN_TOPIC_OR_PARTITION, "name": name})
             continue
-        partitions = described(topic)["partitions"][first_index:]
+        partitions = describe_topic(topic)["partitions"][first_index:]
         page = partitions[:partitions_left]
         partitions_left -= len(page)
         rows.append(
@@ -56,7 +56,7 @@ async def describe_topic_partitions(request: Request) -> Body:
                 "partitions": [
                     {**partition, "eligible_leader_replicas": [], "last_known_elr": []} for partition in page
                 ],
-                "topic_authorized_operations": operations(request, "TOPIC", name),
+                "topic_authorized_operations": authorized_operations(request, "TOPIC", name),
             }
         )
         if len(page) < len(partitions):

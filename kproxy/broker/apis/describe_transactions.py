@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from kproxy.broker.access import allowed, require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.access import is_allowed, require
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions.offsets_partitions import place_of
-from kproxy.broker.transactions.responses import coordinated
+from kproxy.broker.transactions.offsets_partitions import offsets_partition
+from kproxy.broker.transactions.responses import coordinated_transactions
 
 
 @api("DescribeTransactions")
@@ -23,20 +23,20 @@ async def describe_transactions(request: Request) -> Body:
     """Return the description of each transactional id, in request order."""
     return {
         "transaction_states": [
-            _described(request, transactional_id) async for transactional_id in paced(request.body["transactional_ids"])
+            _describe(request, transactional_id) async for transactional_id in paced(request.body["transactional_ids"])
         ]
     }
 
 
-def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
+def _describe(request: Request, transactional_id: str) -> Mapping[str, Any]:
     try:
         require(request, "DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
-        transaction = coordinated(request, transactional_id).with_id(transactional_id)
+        transaction = coordinated_transactions(request, transactional_id).by_id(transactional_id)
         if transaction is None:
-            raise Refused(Error.TRANSACTIONAL_ID_NOT_FOUND)
-    except Refused as api_error:
+            raise ApiError(Error.TRANSACTIONAL_ID_NOT_FOUND)
+    except ApiError as api_error:
         return {"transactional_id": transactional_id, "error_code": api_error.error}
-    topic_partitions = transaction.places | {place_of(request.cluster, group) for group in transaction.groups}
+    topic_partitions = transaction.places | {offsets_partition(request.cluster, group) for group in transaction.groups}
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state,
@@ -47,6 +47,6 @@ def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:
         "topics": [
             {"topic": topic, "partitions": [index for _, index in partitions]}
             for topic, partitions in groupby(sorted(topic_partitions), key=lambda place: place[0])
-            if allowed(request, "DESCRIBE", "TOPIC", topic)
+            if is_allowed(request, "DESCRIBE", "TOPIC", topic)
         ],
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -22,15 +22,15 @@ async def describe_user_scram_credentials(request: Request) -> Body:
     """Return one result per user; if none is requested, all users."""
     try:
         require(request, "DESCRIBE", "CLUSTER")
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.error.name}
     credentials = request.cluster.part(Credentials)
     requested = Counter(user["name"] for user in request.body["users"] or ()) or Counter(credentials.users())
-    results = [_described(credentials, name, count) async for name, count in paced(requested.items())]
+    results = [_describe(credentials, name, count) async for name, count in paced(requested.items())]
     return {"results": results}
 
 
-def _described(credentials: Credentials, name: str, count: int) -> Mapping[str, Any]:
+def _describe(credentials: Credentials, name: str, count: int) -> Mapping[str, Any]:
     if count > 1:
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         return {"user": name, "error_code": Error.DUPLICATE_RESOURCE, "error_message": message}

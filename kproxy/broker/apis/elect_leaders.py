@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kproxy.broker.access import CLUSTER, allowed
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.access import CLUSTER, is_allowed
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -24,14 +24,14 @@ async def elect_leaders(request: Request) -> Body:
     """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
     kind, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
-    if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
+    if not is_allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     if kind not in (_PREFERRED, _UNCLEAN):
         return {"error_code": Error.INVALID_REQUEST}
     results = []
     if requested is None:
         async for topic in paced(list(topics)):
-            partitions = [_elected(request, topics, partition, kind) for partition in topic.partitions]
+            partitions = [_election_result(request, topics, partition, kind) for partition in topic.partitions]
             results.append(
                 (topic.name, [partition for partition in partitions if partition["error_code"] != _NOT_NEEDED])
             )
@@ -39,7 +39,7 @@ async def elect_leaders(request: Request) -> Body:
         async for topic in paced(requested):
             requested_partitions = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
             election_results = [
-                _elected(request, topics, partition, kind) if partition else _unknown(topic["topic"], index)
+                _election_result(request, topics, partition, kind) if partition else _unknown_partition(topic["topic"], index)
                 async for index, partition in paced(requested_partitions)
             ]
             results.append((topic["topic"], election_results))
@@ -51,15 +51,15 @@ async def elect_leaders(request: Request) -> Body:
 _NOT_NEEDED: Final = Error.ELECTION_NOT_NEEDED
 
 
-def _unknown(topic: str, index: int) -> Mapping[str, Any]:
+def _unknown_partition(topic: str, index: int) -> Mapping[str, Any]:
     error = Error.UNKNOWN_TOPIC_OR_PARTITION
     return {"partition_id": index, "error_code": error, "error_message": f"No such partition as {topic}-{index}"}
 
 
-def _elected(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:
+def _election_result(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:
     try:
         _elect(request, topics, partition, kind)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"partition_id": partition.index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_id": partition.index, "error_code": Error.NONE, "error_message": None}
 
@@ -68,17 +68,17 @@ def _elect(request: Request, topics: Topics, partition: Partition, kind: int) ->
     live_replicas = [replica for replica in partition.replicas if request.cluster.nodes[replica].up]
     if kind == _UNCLEAN:
         if partition.leader >= 0:
-            raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+            raise ApiError(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         if not live_replicas:
-            raise Refused(Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is up.")
-        topics.lead(partition, live_replicas[0])
+            raise ApiError(Error.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is up.")
+        topics.set_leader(partition, live_replicas[0])
         return
     preferred = partition.replicas[0]
     if partition.leader == preferred:
-        raise Refused(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        raise ApiError(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     if preferred not in live_replicas:
-        raise Refused(
+        raise ApiError(
             Error.PREFERRED_LEADER_NOT_AVAILABLE,
             f"The preferred leader was not available: broker {preferred} is not up.",
         )
-    topics.lead(partition, preferred)
+    topics.set_leader(partition, preferred)

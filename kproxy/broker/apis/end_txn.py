@@ -6,12 +6,12 @@ Leaves out: nothing. From v5 on every end increments the producer's epoch (KIP-8
 from __future__ import annotations
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.transactions import BUMPING, Producer
-from kproxy.broker.transactions.responses import coordinated, fenced_as
+from kproxy.broker.transactions import EPOCH_BUMP_VERSION, Producer
+from kproxy.broker.transactions.responses import coordinated_transactions, error_for_version
 
 
 @api("EndTxn")
@@ -21,13 +21,13 @@ async def end_txn(request: Request) -> Body:
     transactional_id = body["transactional_id"]
     try:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-        producer = coordinated(request, transactional_id).end(
+        producer = coordinated_transactions(request, transactional_id).end(
             transactional_id,
             Producer(body["producer_id"], body["producer_epoch"]),
             commit=body["committed"],
-            version=BUMPING if request.version >= 5 else 0,
+            version=EPOCH_BUMP_VERSION if request.version >= 5 else 0,
         )
         await request.cluster.part(Logs).synced()  # the markers
-    except Refused as api_error:
-        return {"error_code": fenced_as(api_error.error, is_known=request.version >= 2)}
+    except ApiError as api_error:
+        return {"error_code": error_for_version(api_error.error, is_known=request.version >= 2)}
     return {"producer_id": producer.id, "producer_epoch": producer.epoch}

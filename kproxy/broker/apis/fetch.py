@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
-from kproxy.broker.change_signal import any_of
-from kproxy.broker.errors import Refused
-from kproxy.broker.fetching.partition_reader import PartitionReader, Read
+from kproxy.broker.change_signal import wait_for_any
+from kproxy.broker.errors import ApiError
+from kproxy.broker.fetching.partition_reader import PartitionReader, PartitionRead
 from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten_partitions, requested_partitions
 from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
@@ -36,16 +36,16 @@ async def fetch(request: Request) -> Body:
     reader = PartitionReader(request)
     try:
         context = _context(request)
-        reads = await _enough(request, reader, context.requested)
+        reads = await _read_enough(request, reader, context.requested)
         if throttle_ms := throttle(request, FETCH, sum(read.size for read in reads)):
             return {"throttle_time_ms": throttle_ms, "session_id": context.session_id, "responses": []}
         limits = {partition.key: partition for partition in context.requested}
         for read in reads:
             _put_records(reader, read, limits[read.key])
         sent_keys = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error}
-    topics = _by_topic(read for read in reads if read.key in sent_keys)
+    topics = _group_by_topic(read for read in reads if read.key in sent_keys)
     return {"session_id": context.session_id, "responses": topics, "node_endpoints": reader.leaders.endpoints()}
 
 
@@ -67,7 +67,7 @@ def _context(request: Request) -> FetchContext:
     )
 
 
-async def _enough(request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]) -> list[Read]:
+async def _read_enough(request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]) -> list[PartitionRead]:
     """Return the partitions' data once there is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
     max_bytes = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
@@ -79,12 +79,12 @@ async def _enough(request: Request, reader: PartitionReader, requested: Collecti
         has_enough = sum(read.size for read in reads) >= min(body["min_bytes"], max_bytes)
         if has_enough or remaining_ms <= 0 or not logs or any(read.urgent for read in reads):
             return reads
-        await any_of([topics.changed, *(log.changed for log in logs)], remaining_ms)
+        await wait_for_any([topics.changed, *(log.changed for log in logs)], remaining_ms)
 
 
 def _read_all(
     reader: PartitionReader, requested: Collection[PartitionRequest], max_bytes: int, *, one_at_least: bool
-) -> list[Read]:
+) -> list[PartitionRead]:
     reads = []
     for request in requested:
         read = reader.read(request, max_bytes, one_at_least=one_at_least)
@@ -94,14 +94,14 @@ def _read_all(
     return reads
 
 
-def _put_records(reader: PartitionReader, read: Read, requested: PartitionRequest) -> None:
+def _put_records(reader: PartitionReader, read: PartitionRead, requested: PartitionRequest) -> None:
     try:
         read.result["records"] = reader.records(read, requested.offset, requested.max_bytes)
-    except Refused as api_error:
+    except ApiError as api_error:
         read.result.update(error_code=api_error.error, high_watermark=-1, log_start_offset=-1, records=[])
 
 
-def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:
+def _group_by_topic(reads: Iterable[PartitionRead]) -> list[Mapping[str, Any]]:
     """Return the results by topic; adjacent partitions of one topic are grouped."""
     return [
         {"topic": name, "topic_id": key, "partitions": [read.result for read in group]}

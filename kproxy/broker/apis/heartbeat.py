@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
@@ -23,12 +23,12 @@ def heartbeat(request: Request) -> Body:
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).get(group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup):
-            raise Refused(Error.UNKNOWN_MEMBER_ID)
+            raise ApiError(Error.UNKNOWN_MEMBER_ID)
         group.heartbeat(body["member_id"], body.get("group_instance_id"), body["generation_id"])
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error}
     return {}

@@ -15,8 +15,8 @@ from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
 from kproxy.broker.configs.alteration import check_min_isr, check_settings
 from kproxy.broker.configs.checks import LIST
-from kproxy.broker.configs.resources import resource
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.configs.resources import find_resource
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -30,10 +30,10 @@ _SUBTRACT: Final = 3
 @api("IncrementalAlterConfigs")
 async def incremental_alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return await each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
+    return await alter_each(request, lambda entry: apply_settings(request, entry, _settings(request, entry)))
 
 
-async def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
+async def alter_each(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
     """Apply `alter` to each resource and return the results; a resource that is listed twice is rejected."""
     counts = Counter((entry["resource_type"], entry["resource_name"]) for entry in request.body["resources"])
     responses = []
@@ -41,24 +41,24 @@ async def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]
         identity = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
         try:
             if counts[tuple(identity.values())] > 1:
-                raise Refused(Error.INVALID_REQUEST, "Each resource must appear at most once.")
+                raise ApiError(Error.INVALID_REQUEST, "Each resource must appear at most once.")
             names = [config["name"] for config in entry["configs"]]
             if len(set(names)) < len(names):
-                raise Refused(Error.INVALID_REQUEST, "Error due to duplicate config keys")
+                raise ApiError(Error.INVALID_REQUEST, "Error due to duplicate config keys")
             alter(entry)
             responses.append({**identity, "error_message": None})
-        except Refused as api_error:
+        except ApiError as api_error:
             responses.append({**identity, "error_code": api_error.error, "error_message": api_error.message})
     return {"responses": responses}
 
 
-def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str]) -> None:
+def apply_settings(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str]) -> None:
     """Replace the settings of a resource, unless the request only validates them.
 
     Raises:
         ApiError: The settings are invalid, or the principal may not change them.
     """
-    target, configs = resource(request, entry), request.cluster.part(Configs)
+    target, configs = find_resource(request, entry), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", target.guard, target.guarded)
     old_settings = configs.of(target.kind, target.name)
     changes = {key: value for key, value in settings.items() if old_settings.get(key) != value}
@@ -69,31 +69,31 @@ def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str
 
 
 def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
-    target, configs = resource(request, entry), request.cluster.part(Configs)
+    target, configs = find_resource(request, entry), request.cluster.part(Configs)
     settings = dict(configs.of(target.kind, target.name))
     for config in entry["configs"]:
         key, value, operation = config["name"], config["value"], config["config_operation"]
         if operation == _DELETE:
             if target.kind == "broker_logger":
-                configs.fact(target.kind, key)  # loggers have to exist; other unknown configs are deleted already
+                configs.definition(target.kind, key)  # loggers have to exist; other unknown configs are deleted already
             settings.pop(key, None)
             continue
         if value is None:
-            raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {key}")
+            raise ApiError(Error.INVALID_REQUEST, f"Null value not supported for : {key}")
         if operation == _SET:
             settings[key] = value
         elif operation in (_APPEND, _SUBTRACT):
-            settings[key] = _changed(configs, target.kind, target.name, key, value, operation)
+            settings[key] = _change_list(configs, target.kind, target.name, key, value, operation)
         else:
-            raise Refused(Error.INVALID_REQUEST, f"Unknown operation {operation}")
+            raise ApiError(Error.INVALID_REQUEST, f"Unknown operation {operation}")
     return settings
 
 
-def _changed(configs: Configs, kind: str, name: str, key: str, value: str, operation: int) -> str:
-    if configs.fact(kind, key).type != LIST:
+def _change_list(configs: Configs, kind: str, name: str, key: str, value: str, operation: int) -> str:
+    if configs.definition(kind, key).type != LIST:
         verb = "APPEND to" if operation == _APPEND else "SUBTRACT from"
-        raise Refused(Error.INVALID_CONFIG, f"Can't {verb} key {key} because its type is not LIST.")
-    [config] = (config for config in configs.described(kind, name) if config.fact.name == key)
+        raise ApiError(Error.INVALID_CONFIG, f"Can't {verb} key {key} because its type is not LIST.")
+    [config] = (config for config in configs.describe(kind, name) if config.definition.name == key)
     current_values = [element for element in (config.value or "").split(",") if element]
     requested = [element.strip() for element in value.split(",") if element.strip()]
     if operation == _APPEND:

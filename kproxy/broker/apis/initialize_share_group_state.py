@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import check, responses
+from kproxy.broker.shares.state_requests import check_state_request, handle_partitions
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
@@ -24,11 +24,11 @@ async def initialize_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
-    def initialize_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        check(request, part, states.get(group, part), entry)
+    def initialize_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_state_request(request, part, states.get(group, part), entry)
         if entry["start_offset"] < UNKNOWN:
-            raise Refused(Error.INVALID_REQUEST)
+            raise ApiError(Error.INVALID_REQUEST)
         states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    return await responses(request, initialize_partition)
+    return await handle_partitions(request, initialize_partition)

@@ -12,10 +12,10 @@ import functools
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.classic_member import Joining
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.classic_member import JoinRequest
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.response_wait import response_of
+from kproxy.broker.groups.response_wait import wait_for_response
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -28,27 +28,27 @@ async def join_group(request: Request) -> Body:
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         groups = request.cluster.part(Groups)
         if body["session_timeout_ms"] not in groups.settings.session_timeouts:
-            raise Refused(Error.INVALID_SESSION_TIMEOUT)
+            raise ApiError(Error.INVALID_SESSION_TIMEOUT)
         check_coordinator(request, group_id)
         if member_id and groups.get(group_id) is None:
-            raise Refused(Error.UNKNOWN_MEMBER_ID)
-        join_request = _joining(request)
+            raise ApiError(Error.UNKNOWN_MEMBER_ID)
+        join_request = _read_request(request)
         groups.check_capacity(sum(map(len, join_request.protocols.values())))
         group = groups.classic(group_id)
-        response = await response_of(functools.partial(group.join, join_request))
-    except Refused as api_error:
+        response = await wait_for_response(functools.partial(group.join, join_request))
+    except ApiError as api_error:
         response = {"error_code": api_error.error, "member_id": member_id}
     # null is not allowed before version 7
     name = response.get("protocol_name")
     return {**response, "protocol_name": "" if name is None and request.version < 7 else name}
 
 
-def _joining(request: Request) -> Joining:
+def _read_request(request: Request) -> JoinRequest:
     body = request.body
-    return Joining(
+    return JoinRequest(
         body["member_id"],
         body.get("group_instance_id"),
         request.client_id or "",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -37,7 +37,7 @@ _SINCE: Final = {
 }
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
-_NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+_NOT_FOUND: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 
 
 @api("ListOffsets")
@@ -74,28 +74,28 @@ def _result(request: Request, name: str, requested: Mapping[str, Any], *, is_dup
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
         if request.version > 0 and is_duplicate:
-            raise Refused(Error.INVALID_REQUEST)
+            raise ApiError(Error.INVALID_REQUEST)
         if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
-            raise Refused(Error.UNSUPPORTED_VERSION)
-        partition = topics.led_by(
+            raise ApiError(Error.UNSUPPORTED_VERSION)
+        partition = topics.find_led_partition(
             request.node, topic, requested["partition_index"], requested.get("current_leader_epoch", -1),
             any_replica=request.body["replica_id"] < _CONSUMER,
         )  # fmt: skip
         if request.version == 0:
-            segment_starts = _segments(partition.log, timestamp, request.cluster.clock.now())
+            segment_starts = _segment_starts(partition.log, timestamp, request.cluster.clock.now())
             return {"old_style_offsets": segment_starts[: max(requested["max_num_offsets"], 0)]}
-        return _found(partition, timestamp, _end(request, partition.log))
-    except Refused as api_error:
-        return {"error_code": api_error.error} | _NOTHING
+        return _find_offset(partition, timestamp, _readable_end(request, partition.log))
+    except ApiError as api_error:
+        return {"error_code": api_error.error} | _NOT_FOUND
 
 
-def _end(request: Request, log: Log) -> int:
+def _readable_end(request: Request, log: Log) -> int:
     """Return one past the last offset that this client may read."""
     is_read_committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
     return log.last_stable_offset if is_read_committed else log.high_watermark
 
 
-def _found(partition: Partition, timestamp: int, end_offset: int) -> dict[str, Any]:
+def _find_offset(partition: Partition, timestamp: int, end_offset: int) -> dict[str, Any]:
     log = partition.log
     if timestamp == _LATEST:
         return {"timestamp": -1, "offset": end_offset, "leader_epoch": partition.leader_epoch}
@@ -104,17 +104,17 @@ def _found(partition: Partition, timestamp: int, end_offset: int) -> dict[str, A
     if timestamp == _MAX_TIMESTAMP:
         timestamp = log.greatest_timestamp
         if timestamp < 0:
-            return _NOTHING
+            return _NOT_FOUND
     elif timestamp < 0:
-        return _NOTHING
+        return _NOT_FOUND
     record = log.record_since(timestamp)
     if record is None or record[0] >= end_offset:
-        return _NOTHING
+        return _NOT_FOUND
     offset, record_timestamp = record
     return {"timestamp": record_timestamp, "offset": offset, "leader_epoch": log.epochs.at(offset)}
 
 
-def _segments(log: Log, timestamp: int, now: int) -> list[int]:
+def _segment_starts(log: Log, timestamp: int, now: int) -> list[int]:
     """Return the start offsets of segments last modified before a time, newest first, after the log end offset."""
     if timestamp == _EARLIEST:
         return [log.start_offset]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kproxy.broker.access import allowed
-from kproxy.broker.coordinators import coordinator
+from kproxy.broker.access import is_allowed
+from kproxy.broker.coordinators import find_coordinator_node
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -26,7 +26,7 @@ def list_transactions(request: Request) -> Body:
         matches_pattern = compile_pattern(f"^({pattern})$" if pattern else "")
     except PatternError:
         return {"error_code": Error.INVALID_REGULAR_EXPRESSION}
-    began_before = _began_before(request, body.get("duration_filter", -1))
+    began_before = _duration_filter(request, body.get("duration_filter", -1))
 
     def matches(transaction: Transaction) -> bool:
         return (
@@ -34,8 +34,8 @@ def list_transactions(request: Request) -> Body:
             and (not states or transaction.state in states)
             and began_before(transaction)
             and matches_pattern(transaction.id)
-            and coordinator(request.cluster, transaction.id) is request.node
-            and allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
+            and find_coordinator_node(request.cluster, transaction.id) is request.node
+            and is_allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
         )
 
     known = {transaction_state.value for transaction_state in TransactionState}
@@ -53,6 +53,6 @@ def list_transactions(request: Request) -> Body:
     }
 
 
-def _began_before(request: Request, duration_ms: int) -> Callable[[Transaction], bool]:
+def _duration_filter(request: Request, duration_ms: int) -> Callable[[Transaction], bool]:
     now = request.cluster.clock.now()
     return lambda transaction: duration_ms < 0 or now - transaction.started_at > duration_ms

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, require
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, is_allowed, authorized_operations, require
 from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -28,14 +28,14 @@ async def metadata(request: Request) -> Body:
     cluster, body = request.cluster, request.body
     requested, topics = body["topics"], cluster.part(Topics)
     if requested is None or (request.version == 0 and not requested):
-        visible = [topic async for topic in paced(list(topics)) if allowed(request, "DESCRIBE", "TOPIC", topic.name)]
+        visible = [topic async for topic in paced(list(topics)) if is_allowed(request, "DESCRIBE", "TOPIC", topic.name)]
         topic_responses: Iterable[Mapping[str, Any]] = [_with_operations(request, topic) async for topic in paced(visible)]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
         by_id = [topic for topic in requested if topic.get("topic_id", NULL_UUID) != NULL_UUID]
         missing: list[str] = []
         topic_responses = [_requested_topic(request, topics, topic_request, missing) async for topic_request in paced(by_id or requested)]
-        cluster.part(AutoCreation).soon(missing)
+        cluster.part(AutoCreation).create_later(missing)
     includes_operations = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -46,11 +46,11 @@ async def metadata(request: Request) -> Body:
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
         "topics": topic_responses,
-        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if includes_operations else NO_OPERATIONS,
+        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER) if includes_operations else NO_OPERATIONS,
     }
 
 
-def described(topic: Topic) -> dict[str, Any]:
+def describe_topic(topic: Topic) -> dict[str, Any]:
     """Return a topic as in Metadata and DescribeTopicPartitions."""
     return {
         "name": topic.name,
@@ -74,8 +74,8 @@ def described(topic: Topic) -> dict[str, Any]:
 def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
     includes_operations = request.body.get("include_topic_authorized_operations", False)
     return {
-        **described(topic),
-        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if includes_operations else NO_OPERATIONS,
+        **describe_topic(topic),
+        "topic_authorized_operations": authorized_operations(request, "TOPIC", topic.name) if includes_operations else NO_OPERATIONS,
     }
 
 
@@ -88,11 +88,11 @@ def _requested_topic(
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
         if name is not None and topic_id == NULL_UUID:
-            return _with_operations(request, topics.named(name) or _missing(request, topics, name, missing))
+            return _with_operations(request, topics.named(name) or _reject_missing(request, topics, name, missing))
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
-    except Refused as api_error:
+    except ApiError as api_error:
         # Before version 12 the name cannot be null, and Kafka does not look up ids (KAFKA-14480).
         return {
             "error_code": api_error.error,
@@ -101,17 +101,17 @@ def _requested_topic(
         }
 
 
-def _missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
+def _reject_missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
     """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
     is_creation_requested = request.body.get("allow_auto_topic_creation", True)
     check_name(name)
     if not is_creation_requested or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
-        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
+        raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+    if not is_allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)
-    if topics.colliding(name) is None:
+    if topics.find_colliding(name) is None:
         missing.append(name)
     elif not cluster.line.kraft:
-        raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION if cluster.line.kraft else Error.LEADER_NOT_AVAILABLE)
+        raise ApiError(Error.INVALID_TOPIC_EXCEPTION)
+    raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION if cluster.line.kraft else Error.LEADER_NOT_AVAILABLE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offset_rows import OffsetRow, OffsetRows
 from kproxy.broker.groups.offsets import Offsets
@@ -21,11 +21,11 @@ from kproxy.broker.request import Request
 async def offset_commit(request: Request) -> Body:
     """Return the result for each partition once the commit is durable."""
     rows = await OffsetRows.of(request)
-    with rows.refusing(list(rows)):
+    with rows.recording_errors(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
     valid = rows.valid()
     if valid:
-        with rows.refusing(valid):
+        with rows.recording_errors(valid):
             _commit(request, rows, valid)
     return {"topics": rows.response_topics()}
 
@@ -36,7 +36,7 @@ def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
     check_coordinator(request, group_id)
     groups = request.cluster.part(Groups)
     if epoch >= 0 and groups.get(group_id) is None:
-        raise Refused(Error.GROUP_ID_NOT_FOUND if request.version >= 9 else Error.ILLEGAL_GENERATION)
+        raise ApiError(Error.GROUP_ID_NOT_FOUND if request.version >= 9 else Error.ILLEGAL_GENERATION)
     check = groups.for_commits(group_id).check_commit(
         body.get("member_id", ""),
         body.get("group_instance_id"),

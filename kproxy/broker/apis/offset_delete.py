@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offset_rows import OffsetRows
 from kproxy.broker.groups.offsets import Offsets
@@ -24,11 +24,11 @@ async def offset_delete(request: Request) -> Body:
     try:
         require(request, "DELETE", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).find(group_id)
         group.check_offset_deletion()
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error}
     for row in rows.valid():
         assert row.topic is not None

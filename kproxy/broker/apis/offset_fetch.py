@@ -9,31 +9,31 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.access import allowed, require
+from kproxy.broker.access import is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.offsets import Committed, Offsets, Place
+from kproxy.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-_NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
+_NO_OFFSET: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": ""}
 
 
 @api("OffsetFetch")
 async def offset_fetch(request: Request) -> Body:
     """Return the offsets of each group; before version 8 there is one group."""
     if request.version >= 8:
-        return {"groups": [await _of_group(request, group) async for group in paced(request.body["groups"])]}
-    group = await _of_group(request, request.body)
+        return {"groups": [await _fetch_group(request, group) async for group in paced(request.body["groups"])]}
+    group = await _fetch_group(request, request.body)
     if request.version < 2 and group["error_code"]:  # these versions have no top-level error
-        return {"topics": _refused(request.body["topics"], group["error_code"])}
+        return {"topics": _error_topics(request.body["topics"], group["error_code"])}
     return group
 
 
-async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+async def _fetch_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
     group_id, topics = entry["group_id"], entry["topics"]
     response = {"group_id": group_id, "error_code": Error.NONE, "topics": []}
     try:
@@ -42,52 +42,52 @@ async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any
         group = request.cluster.part(Groups).get(group_id)
         if group is not None:
             group.check_fetch(entry.get("member_id"), entry.get("member_epoch", -1))
-    except Refused as api_error:
+    except ApiError as api_error:
         return {**response, "error_code": api_error.error}
     offsets = request.cluster.part(Offsets)
     committed = offsets.of(group_id)
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
     if topics is None:
-        return {**response, "topics": await _all(request, committed, unstable)}
+        return {**response, "topics": await _fetch_all_topics(request, committed, unstable)}
     return {
         **response,
-        "topics": [await _of_topic(request, topic, committed, unstable) async for topic in paced(topics)],
+        "topics": [await _fetch_topic(request, topic, committed, unstable) async for topic in paced(topics)],
     }
 
 
-async def _all(
-    request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]
+async def _fetch_all_topics(
+    request: Request, committed: Mapping[TopicPartition, CommittedOffset], unstable: frozenset[TopicPartition]
 ) -> list[dict[str, Any]]:
     topics: dict[str, dict[str, Any]] = {}
     async for topic_partition, offset in paced(committed.items()):
-        if allowed(request, "DESCRIBE", "TOPIC", topic_partition[0]):
+        if is_allowed(request, "DESCRIBE", "TOPIC", topic_partition[0]):
             topic = topics.setdefault(topic_partition[0], {"name": topic_partition[0], "topic_id": offset.topic_id, "partitions": []})
-            topic["partitions"].append(_of_partition(topic_partition, committed, unstable))
+            topic["partitions"].append(_fetch_partition(topic_partition, committed, unstable))
     return list(topics.values())
 
 
-async def _of_topic(
-    request: Request, entry: Mapping[str, Any], committed: Mapping[Place, Committed], unstable: frozenset[Place]
+async def _fetch_topic(
+    request: Request, entry: Mapping[str, Any], committed: Mapping[TopicPartition, CommittedOffset], unstable: frozenset[TopicPartition]
 ) -> dict[str, Any]:
     topic_id, name = entry.get("topic_id", NULL_UUID), entry.get("name", "")
     if request.version >= 10:
-        known_topic = request.cluster.part(Topics).with_id(topic_id)
+        known_topic = request.cluster.part(Topics).by_id(topic_id)
         if known_topic is None:
-            return _refused([entry], Error.UNKNOWN_TOPIC_ID)[0]
+            return _error_topics([entry], Error.UNKNOWN_TOPIC_ID)[0]
         name = known_topic.name
-    if not allowed(request, "DESCRIBE", "TOPIC", name):
-        return _refused([entry], Error.TOPIC_AUTHORIZATION_FAILED)[0]
+    if not is_allowed(request, "DESCRIBE", "TOPIC", name):
+        return _error_topics([entry], Error.TOPIC_AUTHORIZATION_FAILED)[0]
     partitions = [
-        _of_partition((name, index), committed, unstable) async for index in paced(entry["partition_indexes"])
+        _fetch_partition((name, index), committed, unstable) async for index in paced(entry["partition_indexes"])
     ]
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
-def _of_partition(topic_partition: Place, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> dict[str, Any]:
+def _fetch_partition(topic_partition: TopicPartition, committed: Mapping[TopicPartition, CommittedOffset], unstable: frozenset[TopicPartition]) -> dict[str, Any]:
     if topic_partition in unstable:
-        return {"partition_index": topic_partition[1], **_NONE, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
+        return {"partition_index": topic_partition[1], **_NO_OFFSET, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
     if (offset := committed.get(topic_partition)) is None:
-        return {"partition_index": topic_partition[1], **_NONE}
+        return {"partition_index": topic_partition[1], **_NO_OFFSET}
     return {
         "partition_index": topic_partition[1],
         "committed_offset": offset.offset,
@@ -96,13 +96,13 @@ def _of_partition(topic_partition: Place, committed: Mapping[Place, Committed], 
     }
 
 
-def _refused(topics: list[Mapping[str, Any]], error: Error) -> list[dict[str, Any]]:
+def _error_topics(topics: list[Mapping[str, Any]], error: Error) -> list[dict[str, Any]]:
     return [
         {
             "name": topic.get("name", ""),
             "topic_id": topic.get("topic_id", NULL_UUID),
             "partitions": [
-                {"partition_index": index, **_NONE, "error_code": error} for index in topic["partition_indexes"]
+                {"partition_index": index, **_NO_OFFSET, "error_code": error} for index in topic["partition_indexes"]
             ],
         }
         for topic in topics

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dissectors.records.formats import entries
-from kproxy.broker.access import allowed, require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.access import is_allowed, require
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.batch import Header, read_header
 from kproxy.broker.log.settings import LogSettings, settings
-from kproxy.broker.log.validation import RecordsRefused
+from kproxy.broker.log.validation import RecordValidationError
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -27,13 +27,13 @@ from kproxy.broker.throttling import PRODUCE, throttle
 from kproxy.broker.topics import Partition, Topic, Topics
 from kproxy.broker.transactions.verify import verify_produce
 
-_ALL: Final = -1
+_ACKS_ALL: Final = -1
 _TOPIC_IDS_FROM: Final = 13  # version
 _ZSTD: Final = 4
 _HEADER_SIZE: Final = 61
 _ADMIN_CLIENT: Final = "__admin_client"
 #: Errors for which Kafka does not return the log start offset.
-_WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.KAFKA_STORAGE_ERROR)
+_ERRORS_WITHOUT_LOG_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.KAFKA_STORAGE_ERROR)
 
 
 @api("Produce")
@@ -44,7 +44,7 @@ async def produce(request: Request) -> Body:
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
     async for data in paced(body["topic_data"]):
-        topic, error = _topic(request, data)
+        topic, error = _find_topic(request, data)
         partitions = []
         async for partition_data in paced(data["partition_data"]):
             result: dict[str, Any] = {"index": partition_data["index"], "base_offset": -1}
@@ -56,11 +56,11 @@ async def produce(request: Request) -> Body:
         responses.append(
             {"name": data.get("name"), "topic_id": data.get("topic_id"), "partition_responses": partitions}
         )
-    if body["acks"] == _ALL:
+    if body["acks"] == _ACKS_ALL:
         for partition, result in appended:
             try:
                 await partition.log.synced()
-            except Refused as api_error:
+            except ApiError as api_error:
                 result |= {"error_code": api_error.error, "base_offset": -1}
     byte_count = sum(
         len(partition["records"] or b"") for topic in body["topic_data"] for partition in topic["partition_data"]
@@ -83,20 +83,20 @@ def _request_error(request: Request) -> Error:
     transactional_id = body.get("transactional_id")
     data = (partition["records"] for topic in body["topic_data"] for partition in topic["partition_data"])
     if any(header.transactional for header in map(_first_header, data) if header is not None) and (
-        transactional_id is None or not allowed(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
+        transactional_id is None or not is_allowed(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
     ):
         return Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return Error.NONE if body["acks"] in (_ALL, 0, 1) else Error.INVALID_REQUIRED_ACKS
+    return Error.NONE if body["acks"] in (_ACKS_ALL, 0, 1) else Error.INVALID_REQUIRED_ACKS
 
 
-def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
+def _find_topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
     topics = request.cluster.part(Topics)
     try:
         topic = topics.find(data.get("name"), data.get("topic_id"))
         require(request, "WRITE", "TOPIC", topic.name)
         if topic.internal and request.client_id != _ADMIN_CLIENT:
-            raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    except Refused as api_error:
+            raise ApiError(Error.INVALID_TOPIC_EXCEPTION)
+    except ApiError as api_error:
         is_unknown = request.version >= _TOPIC_IDS_FROM and api_error.error is Error.UNKNOWN_TOPIC_OR_PARTITION
         return Topic("", "", []), Error.UNKNOWN_TOPIC_ID if is_unknown else api_error.error
     return topic, Error.NONE
@@ -110,18 +110,18 @@ def _append(
     log_settings, index = settings(cluster, topic.name), data["index"]
     try:
         _check_version(request.version, data["records"])
-        partition = topics.led_by(request.node, topic, index)
+        partition = topics.find_led_partition(request.node, topic, index)
         _check_transaction(request, partition, data["records"])
         result["log_start_offset"] = partition.log.start_offset
         _check_replicas(request, partition, log_settings)
         append_result = append(partition.log, data["records"] or memoryview(b""), log_settings, cluster.clock.now())
-    except Refused as api_error:
+    except ApiError as api_error:
         result["error_code"] = api_error.error
-        if api_error.error in _WITHOUT_START:
+        if api_error.error in _ERRORS_WITHOUT_LOG_START:
             result["log_start_offset"] = -1
         if api_error.error is Error.NOT_LEADER_OR_FOLLOWER:
             result["current_leader"] = leaders.current(topics.partition(topic.name, index))
-        if isinstance(api_error, RecordsRefused):
+        if isinstance(api_error, RecordValidationError):
             result["error_message"] = api_error.message
             result["record_errors"] = [
                 {"batch_index": number, "batch_index_error_message": message} for number, message in api_error.records
@@ -138,19 +138,19 @@ def _check_version(version: int, data: memoryview | None) -> None:
         return
     batch_entries = list(entries(data or b"", 0, len(data or b"")))
     if batch_entries and batch_entries[-1].fault is not None:
-        raise Refused(Error.CORRUPT_MESSAGE, batch_entries[-1].fault.message)
+        raise ApiError(Error.CORRUPT_MESSAGE, batch_entries[-1].fault.message)
     magics = [entry.magic for entry in batch_entries if entry.magic is not None]
     if magics != [2]:
-        raise Refused(Error.INVALID_RECORD, f"Produce v{version} takes one batch of format 2")
+        raise ApiError(Error.INVALID_RECORD, f"Produce v{version} takes one batch of format 2")
     header = _first_header(data)
     if version < 7 and header is not None and header.attributes & 7 == _ZSTD:
-        raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} does not allow ZStandard compression")
+        raise ApiError(Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} does not allow ZStandard compression")
 
 
 def _check_replicas(request: Request, partition: Partition, log_settings: LogSettings) -> None:
     expected = min(log_settings.min_insync_replicas, len(partition.replicas))
-    if request.body["acks"] == _ALL and len(partition.isr) < expected:
-        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} in-sync replicas, {expected} required")
+    if request.body["acks"] == _ACKS_ALL and len(partition.isr) < expected:
+        raise ApiError(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} in-sync replicas, {expected} required")
 
 
 def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import check, responses, state_of
+from kproxy.broker.shares.state_requests import check_state_request, handle_partitions, find_state
 from kproxy.broker.shares.states import ShareStates
 
 
@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import ShareStates
 async def read_share_group_state(request: Request) -> Body:
     """Return the states, and record the leader epochs."""
 
-    def read_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        state = state_of(request, part, "Read")
-        check(request, part, state, entry)
+    def read_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = find_state(request, part, "Read")
+        check_state_request(request, part, state, entry)
         if entry["leader_epoch"] > state.leader_epoch:
             state.leader_epoch = entry["leader_epoch"]
             request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
@@ -41,4 +41,4 @@ async def read_share_group_state(request: Request) -> Body:
             ],
         }
 
-    return await responses(request, read_partition)
+    return await handle_partitions(request, read_partition)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import check, responses
+from kproxy.broker.shares.state_requests import check_state_request, handle_partitions
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 async def read_share_group_state_summary(request: Request) -> Body:
     """Return the start offsets."""
 
-    def summarize_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    def summarize_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
-        check(request, part, state, entry)
+        check_state_request(request, part, state, entry)
         if state is None:
             return {"start_offset": UNKNOWN, "delivery_complete_count": UNKNOWN}
         return {
@@ -33,4 +33,4 @@ async def read_share_group_state_summary(request: Request) -> Body:
             "delivery_complete_count": state.complete,
         }
 
-    return await responses(request, summarize_partition)
+    return await handle_partitions(request, summarize_partition)

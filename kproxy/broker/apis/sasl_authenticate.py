@@ -5,7 +5,7 @@ Leaves out: nothing. After a failed login, the broker responds and closes the co
 
 from __future__ import annotations
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -19,7 +19,7 @@ def sasl_authenticate(request: Request) -> Body:
         return {"error_code": Error.ILLEGAL_SASL_STATE, "error_message": message}
     try:
         response = login.step(request.body["auth_bytes"])
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     lifetime_ms = login.lifetime_ms if request.session.authenticated else 0
     return {"auth_bytes": response, "session_lifetime_ms": lifetime_ms}

@@ -6,7 +6,7 @@ If the listener does not use SASL, or the client has already logged in, the resp
 
 from __future__ import annotations
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -19,7 +19,7 @@ def sasl_handshake(request: Request) -> Body:
         return {"error_code": Error.ILLEGAL_SASL_STATE}
     try:
         login.handshake(request.body["mechanism"], headers=request.version >= 1)
-    except Refused as api_error:
+    except ApiError as api_error:
         known = login.mechanisms if api_error.error is Error.UNSUPPORTED_SASL_MECHANISM else []
         return {"error_code": api_error.error, "mechanisms": known}
     return {"mechanisms": login.mechanisms}

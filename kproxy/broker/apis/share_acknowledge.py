@@ -8,13 +8,13 @@ Leaves out: nothing.
 
 from __future__ import annotations
 
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_reader import by_topic
-from kproxy.broker.shares.share_requests import acknowledged, end, requesting_member
+from kproxy.broker.shares.share_reader import group_by_topic
+from kproxy.broker.shares.share_requests import apply_acknowledgements, end_session, requesting_member
 
 
 @api("ShareAcknowledge", lowest=1)
@@ -24,12 +24,12 @@ async def share_acknowledge(request: Request) -> Body:
     try:
         key = requesting_member(request)
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"error_code": api_error.error}
-    results = await acknowledged(request)
+    results = await apply_acknowledgements(request)
     if epoch == END:
-        end(request.cluster, request.node, key, session)
+        end_session(request.cluster, request.node, key, session)
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(results),
+        "responses": group_by_topic(results),
     }

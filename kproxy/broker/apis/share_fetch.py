@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kproxy.broker.change_signal import any_of
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.change_signal import wait_for_any
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_reader import ShareReader, by_topic
-from kproxy.broker.shares.share_requests import acknowledged, connect, end, requesting_member
+from kproxy.broker.shares.share_reader import ShareReader, group_by_topic
+from kproxy.broker.shares.share_requests import apply_acknowledgements, end_on_disconnect, end_session, requesting_member
 
 
 @api("ShareFetch", lowest=1)
@@ -31,19 +31,19 @@ async def share_fetch(request: Request) -> Body:
     try:
         key = requesting_member(request)
         _check_renewal(body)
-        has_acknowledgements = _acknowledges(body)
+        has_acknowledgements = _has_acknowledgements(body)
         session = _session(request, key, has_acknowledgements=has_acknowledgements)
-    except Refused as api_error:
+    except ApiError as api_error:
         if api_error.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
-            await any_of((), body["max_wait_ms"])
+            await wait_for_any((), body["max_wait_ms"])
         return {"error_code": api_error.error}
     leaders = LeaderHints(request)
-    acknowledged_errors = await acknowledged(request) if has_acknowledgements else {}
-    results: dict[Part, dict[str, Any]] = {}
+    acknowledged_errors = await apply_acknowledgements(request) if has_acknowledgements else {}
+    results: dict[TopicIdPartition, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:
-            results = await _fetched(request, session, leaders)
-        except Refused as api_error:
+            results = await _fetch(request, session, leaders)
+        except ApiError as api_error:
             return {"error_code": api_error.error}
     results = {topic_id_partition: result for topic_id_partition, result in results.items() if _must_send(session, topic_id_partition, result)}
     for topic_id_partition, error in acknowledged_errors.items():
@@ -51,10 +51,10 @@ async def share_fetch(request: Request) -> Body:
         result["acknowledge_error_code"] = error.get("error_code", Error.NONE)
         result["acknowledge_error_message"] = error.get("error_message")
     if body["share_session_epoch"] == END:
-        end(request.cluster, request.node, key, session)
+        end_session(request.cluster, request.node, key, session)
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(results),
+        "responses": group_by_topic(results),
         "node_endpoints": leaders.endpoints(),
     }
 
@@ -64,10 +64,10 @@ def _check_renewal(body: Mapping[str, Any]) -> None:
     if body.get("is_renew_ack", False) and any(
         body[name] for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     ):
-        raise Refused(Error.INVALID_REQUEST)
+        raise ApiError(Error.INVALID_REQUEST)
 
 
-def _acknowledges(body: Mapping[str, Any]) -> bool:
+def _has_acknowledgements(body: Mapping[str, Any]) -> bool:
     return any(partition["acknowledgement_batches"] for topic in body["topics"] for partition in topic["partitions"])
 
 
@@ -89,36 +89,36 @@ def _session(request: Request, key: tuple[str, str], *, has_acknowledgements: bo
         )
     )
     if body["share_session_epoch"] == BEGIN:
-        connect(request, key, session)
+        end_on_disconnect(request, key, session)
     return session
 
 
-async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[Part, dict[str, Any]]:
+async def _fetch(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[TopicIdPartition, dict[str, Any]]:
     """Return the acquired records of the session's partitions once there is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
-    topic_id_partitions = _rotated(list(session.partitions), body["share_session_epoch"])
+    topic_id_partitions = _rotate(list(session.partitions), body["share_session_epoch"])
     if not topic_id_partitions or body["max_records"] <= 0 or body["max_bytes"] <= 0:
         return {}
     reader = ShareReader(request, leaders)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
         if session.ended:
-            raise Refused(Error.SHARE_SESSION_NOT_FOUND)
+            raise ApiError(Error.SHARE_SESSION_NOT_FOUND)
         reader.read(topic_id_partitions)
         size = sum(read.size for read in reader.reads)
         has_enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable
         remaining_ms = deadline - clock.now()
         if has_enough or remaining_ms <= 0 or not reader.reads:
             return reader.acquired()
-        await any_of(reader.changes(), remaining_ms)
+        await wait_for_any(reader.changes(), remaining_ms)
 
 
-def _rotated(topic_id_partitions: Sequence[Part], epoch: int) -> list[Part]:
+def _rotate(topic_id_partitions: Sequence[TopicIdPartition], epoch: int) -> list[TopicIdPartition]:
     """Return the partitions, starting with a different one each time."""
     start = epoch % len(topic_id_partitions) if topic_id_partitions else 0
     return [*topic_id_partitions[start:], *topic_id_partitions[:start]]
 
 
-def _must_send(session: ShareSession, topic_id_partition: Part, result: Mapping[str, Any]) -> bool:
+def _must_send(session: ShareSession, topic_id_partition: TopicIdPartition, result: Mapping[str, Any]) -> bool:
     has_failed = bool(result.get("error_code", Error.NONE))
     return session.must_send(topic_id_partition, has_records=bool(result["records"]), has_error=has_failed)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -32,31 +32,31 @@ def share_group_heartbeat(request: Request) -> Body:
         check_member_id(body["member_id"])
         for topic in topics or ():
             require(request, "DESCRIBE", "TOPIC", topic)
-        _check(body)
+        _check_request(body)
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
         joins = body["member_epoch"] == 0
         if joins:
             groups.check_capacity(sum(map(len, topics or ())))
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-        return groups.share(group_id, create=joins).heartbeat(_beat(request))
-    except Refused as api_error:
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        return groups.share(group_id, create=joins).heartbeat(_read_heartbeat(request))
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
 
 
-def _check(body: Mapping[str, Any]) -> None:
+def _check_request(body: Mapping[str, Any]) -> None:
     """Raise `ApiError` with INVALID_REQUEST if the request is invalid."""
     for name, label in (("member_id", "MemberId"), ("group_id", "GroupId"), ("rack_id", "RackId")):
         if body[name] is not None and not body[name].strip():
-            raise Refused(Error.INVALID_REQUEST, f"{label} can't be empty.")
+            raise ApiError(Error.INVALID_REQUEST, f"{label} can't be empty.")
     if body["member_epoch"] == 0 and not body["subscribed_topic_names"]:
-        raise Refused(Error.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise ApiError(Error.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if body["member_epoch"] < LEAVING:
-        raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
+        raise ApiError(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-def _beat(request: Request) -> ShareHeartbeat:
+def _read_heartbeat(request: Request) -> ShareHeartbeat:
     body = request.body
     topics = body["subscribed_topic_names"]
     return ShareHeartbeat(

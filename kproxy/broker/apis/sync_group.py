@@ -9,11 +9,11 @@ import functools
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.response_wait import response_of
+from kproxy.broker.groups.response_wait import wait_for_response
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -26,21 +26,21 @@ async def sync_group(request: Request) -> Body:
     protocol = body.get("protocol_type"), body.get("protocol_name")
     try:
         if request.version >= 5 and None in protocol:
-            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         require(request, "READ", "GROUP", group_id)
         if not group_id:
-            raise Refused(Error.INVALID_GROUP_ID)
+            raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
         group = groups.get(group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup):
-            raise Refused(Error.UNKNOWN_MEMBER_ID)
+            raise ApiError(Error.UNKNOWN_MEMBER_ID)
         assignments = {assignment["member_id"]: assignment["assignment"] for assignment in body["assignments"]}
         groups.check_capacity(sum(map(len, assignments.values())))
         instance_id = body.get("group_instance_id")
         sync = functools.partial(
             group.sync, body["member_id"], instance_id, body["generation_id"], protocol, assignments
         )
-        return await response_of(sync)
-    except Refused as api_error:
+        return await wait_for_response(sync)
+    except ApiError as api_error:
         return {"error_code": api_error.error, "assignment": b""}

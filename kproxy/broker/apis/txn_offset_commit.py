@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offset_rows import OffsetRow, OffsetRows
 from kproxy.broker.groups.offsets import Offsets
@@ -21,12 +21,12 @@ async def txn_offset_commit(request: Request) -> Body:
     """Return the result for each partition once the offsets are durable."""
     body = request.body
     rows = await OffsetRows.of(request)
-    with rows.refusing(list(rows)):
+    with rows.recording_errors(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])
     valid = rows.valid()
     if valid:
-        with rows.refusing(valid):
+        with rows.recording_errors(valid):
             _stage(request, rows, valid)
     return {"topics": rows.response_topics()}
 
@@ -35,12 +35,12 @@ def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
     body = request.body
     group_id, producer = body["group_id"], (body["producer_id"], body["producer_epoch"])
     if not group_id:
-        raise Refused(Error.INVALID_GROUP_ID)
+        raise ApiError(Error.INVALID_GROUP_ID)
     check_coordinator(request, group_id)
     verify_commit(request, body["transactional_id"], *producer, group_id)
     groups, epoch = request.cluster.part(Groups), body.get("generation_id_or_member_epoch", -1)
     if epoch >= 0 and groups.get(group_id) is None:
-        raise Refused(Error.ILLEGAL_GENERATION)
+        raise ApiError(Error.ILLEGAL_GENERATION)
     try:
         check = groups.for_commits(group_id).check_commit(
             body.get("member_id", ""),
@@ -50,8 +50,8 @@ def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
             version=request.version,
         )
         commits = rows.commits(valid, check)
-    except Refused as api_error:
+    except ApiError as api_error:
         if api_error.error is Error.STALE_MEMBER_EPOCH:  # unknown to producers
-            raise Refused(Error.ILLEGAL_GENERATION) from None
+            raise ApiError(Error.ILLEGAL_GENERATION) from None
         raise
     request.cluster.part(Offsets).stage(*producer, group_id, commits)

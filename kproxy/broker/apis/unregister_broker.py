@@ -5,7 +5,7 @@ Leaves out: permanent removal: an unregistered broker can be started again.
 
 from __future__ import annotations
 
-from kproxy.broker.access import CLUSTER, allowed
+from kproxy.broker.access import CLUSTER, is_allowed
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -15,7 +15,7 @@ from kproxy.broker.request import Request
 def unregister_broker(request: Request) -> Body:
     """Return the error code; a running broker is rejected, unlike in Kafka, where it would come back fenced."""
     node = request.cluster.nodes.get(request.body["broker_id"])
-    if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
+    if not is_allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     if node is None:
         return {

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.features import Features
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -27,10 +27,10 @@ def update_features(request: Request) -> Body:
         require(request, "ALTER", "CLUSTER")
         counts = Counter(update["feature"] for update in updates)
         if any(count > 1 for count in counts.values()):
-            raise Refused(Error.INVALID_REQUEST, "A feature is named twice.")
+            raise ApiError(Error.INVALID_REQUEST, "A feature is named twice.")
         for update in updates:
-            _check(features, update)
-    except Refused as api_error:
+            _check_update(features, update)
+    except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     if not body.get("validate_only", False):
         for update in updates:
@@ -41,17 +41,17 @@ def update_features(request: Request) -> Body:
     }
 
 
-def _check(features: Features, update: Mapping[str, Any]) -> None:
+def _check_update(features: Features, update: Mapping[str, Any]) -> None:
     name, level = update["feature"], update["max_version_level"]
     supported, current_level = features.known.get(name), features.level(name)
     prefix = "The update failed for all features since the following feature had an error: "
     message = f"{prefix}Invalid update version {level} for feature {name}. "
     if supported is None or not (level == 0 or supported.lowest <= level <= supported.highest) or level < supported.lowest:
         range_ = f"versions {supported.lowest}-{supported.highest}" if supported else "the feature"
-        raise Refused(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {range_}.")
+        raise ApiError(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {range_}.")
     is_upgrade = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE
     if level < current_level and is_upgrade:
-        raise Refused(
+        raise ApiError(
             Error.INVALID_UPDATE_VERSION, f"{message}Can't downgrade the version of this feature without setting the "
             "upgrade type to either safe or unsafe downgrade."
         )  # fmt: skip

@@ -11,27 +11,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.inflight import RecordState
-from kproxy.broker.shares.state_requests import check, combined, responses, state_of
+from kproxy.broker.shares.state_requests import check_state_request, combine_batches, handle_partitions, find_state
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
 
 _MAX_BATCHES: Final = 10_000
 _MAX_INT16: Final = 2**15 - 1
 _MAX_INT64: Final = 2**63 - 1
-_KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+_STORED_STATES: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 
 @api("WriteShareGroupState")
 async def write_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
 
-    def write_partition(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        state = state_of(request, part, "Write")
-        check(request, part, state, entry)
+    def write_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = find_state(request, part, "Write")
+        check_state_request(request, part, state, entry)
         _write(state, entry)
         if state.live is not None:
             state.live.close()
@@ -39,7 +39,7 @@ async def write_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {}
 
-    return await responses(request, write_partition)
+    return await handle_partitions(request, write_partition)
 
 
 def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
@@ -49,14 +49,14 @@ def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
         for batch in entry["state_batches"]
     ]
     complete = entry.get("delivery_complete_count", UNKNOWN)
-    if not all(map(_can_be, new_batches)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
-        raise Refused(Error.INVALID_REQUEST)
-    batches = combined([*state.batches, *new_batches], max(start, 0))
+    if not all(map(_is_valid, new_batches)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
+        raise ApiError(Error.INVALID_REQUEST)
+    batches = combine_batches([*state.batches, *new_batches], max(start, 0))
     if len(batches) > _MAX_BATCHES:
-        raise Refused(Error.INVALID_REQUEST)
+        raise ApiError(Error.INVALID_REQUEST)
     state.start_offset, state.complete, state.batches = start, complete, batches
 
 
-def _can_be(batch: StateBatch) -> bool:
+def _is_valid(batch: StateBatch) -> bool:
     is_ordered = 0 <= batch.first <= batch.last < _MAX_INT64
-    return is_ordered and batch.state in _KEPT and 0 <= batch.deliveries < _MAX_INT16
+    return is_ordered and batch.state in _STORED_STATES and 0 <= batch.deliveries < _MAX_INT16

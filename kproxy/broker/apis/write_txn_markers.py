@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import CLUSTER, allowed
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Offsets, Place
+from kproxy.broker.access import CLUSTER, is_allowed
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.offsets import Offsets, TopicPartition
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
-from kproxy.broker.transactions import BUMPING
-from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, place_of
+from kproxy.broker.transactions import EPOCH_BUMP_VERSION
+from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, offsets_partition
 
 
 @api("WriteTxnMarkers")
@@ -28,12 +28,12 @@ async def write_txn_markers(request: Request) -> Body:
     async for marker in paced(request.body["markers"]):
         async for topic in paced(marker["topics"]):
             async for index in paced(topic["partition_indexes"]):
-                error = _ended(request, marker, (topic["name"], index))
+                error = _end_transaction(request, marker, (topic["name"], index))
                 results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
     try:
         await request.cluster.part(Logs).synced()  # the markers
         unsynced = Error.NONE
-    except Refused as api_error:
+    except ApiError as api_error:
         unsynced = api_error.error
     return {
         "markers": [
@@ -55,29 +55,29 @@ async def write_txn_markers(request: Request) -> Body:
     }
 
 
-def _ended(request: Request, marker: Mapping[str, Any], topic_partition: Place) -> Error:
+def _end_transaction(request: Request, marker: Mapping[str, Any], topic_partition: TopicPartition) -> Error:
     sufficient_operations = ("ALTER", "CLUSTER_ACTION")
-    if not any(allowed(request, operation, "CLUSTER", CLUSTER) for operation in sufficient_operations):
+    if not any(is_allowed(request, operation, "CLUSTER", CLUSTER) for operation in sufficient_operations):
         return Error.CLUSTER_AUTHORIZATION_FAILED
     topics = request.cluster.part(Topics)
     producer_id, epoch = marker["producer_id"], marker["producer_epoch"]
     try:
-        log = topics.led_by(request.node, topics.find(topic_partition[0], None), topic_partition[1]).log
+        log = topics.find_led_partition(request.node, topics.find(topic_partition[0], None), topic_partition[1]).log
         if topic_partition[0] == OFFSETS_TOPIC:
             _end_offsets(request, marker, topic_partition)
             return Error.NONE
         state = log.producers.get(producer_id)
         is_ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
-        if is_ongoing and marker.get("transaction_version", 0) >= BUMPING:  # ending it would have incremented the epoch
-            raise Refused(Error.INVALID_PRODUCER_EPOCH)
+        if is_ongoing and marker.get("transaction_version", 0) >= EPOCH_BUMP_VERSION:  # ending it would have incremented the epoch
+            raise ApiError(Error.INVALID_PRODUCER_EPOCH)
         log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
-    except Refused as api_error:
+    except ApiError as api_error:
         return api_error.error
     return Error.NONE
 
 
-def _end_offsets(request: Request, marker: Mapping[str, Any], topic_partition: Place) -> None:
+def _end_offsets(request: Request, marker: Mapping[str, Any], topic_partition: TopicPartition) -> None:
     offsets = request.cluster.part(Offsets)
     for group in offsets.groups():
-        if place_of(request.cluster, group) == topic_partition:
+        if offsets_partition(request.cluster, group) == topic_partition:
             offsets.complete(marker["producer_id"], marker["producer_epoch"], group, marker["transaction_result"])

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from kproxy.broker.configs.checks import check, check_match
-from kproxy.broker.configs.configs import MIN_ISR, OF_LISTENER, Configs
-from kproxy.broker.configs.facts import UNKNOWN, Fact
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.configs.configs import MIN_ISR, LISTENER_CONFIG, Configs
+from kproxy.broker.configs.facts import UNKNOWN, ConfigDefinition
+from kproxy.broker.errors import Error, ApiError
 
 _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
@@ -16,7 +16,7 @@ _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
     """Raise `ApiError` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
     for key, value in settings.items():
-        definition = configs.fact(kind, key)
+        definition = configs.definition(kind, key)
         if kind == "broker":
             _check_dynamic(name, definition)
         elif kind == "broker_logger":
@@ -27,8 +27,8 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
             check_match(value)
         try:
             check(definition, value, configs.line)
-        except Refused as api_error:
-            raise Refused(Error.INVALID_REQUEST, api_error.message) if kind == "broker" else api_error from None
+        except ApiError as api_error:
+            raise ApiError(Error.INVALID_REQUEST, api_error.message) if kind == "broker" else api_error from None
 
 
 def check_min_isr(
@@ -45,29 +45,29 @@ def check_min_isr(
     """
     if kind == "broker" and configs.min_isr_is_set:
         if name and MIN_ISR in mentioned:
-            raise Refused(Error.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
+            raise ApiError(Error.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
         if not name and MIN_ISR not in settings:
-            raise Refused(Error.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
+            raise ApiError(Error.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")
 
 
-def _check_dynamic(name: str, definition: Fact) -> None:
+def _check_dynamic(name: str, definition: ConfigDefinition) -> None:
     """Raise `ApiError` unless a broker's config can be changed at runtime."""
     if definition.type == UNKNOWN:
         return
-    if OF_LISTENER.fullmatch(definition.name):
+    if LISTENER_CONFIG.fullmatch(definition.name):
         if not name:
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_REQUEST,
                 "Cannot update these configs at default cluster level, broker id must be specified: "
                 f"[{definition.name:.200}]",
             )
     elif definition.read_only:
-        raise Refused(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{definition.name}]")
+        raise ApiError(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{definition.name}]")
 
 
 def _check_level(logger: str, level: str) -> None:
     if level not in _LEVELS:
-        raise Refused(
+        raise ApiError(
             Error.INVALID_CONFIG,
             f"Cannot set the log level of {logger} to {level:.50} as it is not a supported log level. "
             f"Valid log levels are {', '.join(_LEVELS)}",
@@ -77,7 +77,7 @@ def _check_level(logger: str, level: str) -> None:
 def _check_tiered(configs: Configs, key: str, value: str) -> None:
     requested = key == "remote.storage.enable" and value == "true"
     if requested and configs.broker("remote.log.storage.system.enable") != "true":
-        raise Refused(
+        raise ApiError(
             Error.INVALID_CONFIG,
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dissectors.schemas.lines import ReleaseLine
-from kproxy.broker.configs.facts import Fact, facts
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.configs.facts import ConfigDefinition, definitions
+from kproxy.broker.errors import Error, ApiError
 
 _TYPES: Final = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST"}
 _BOOLEAN: Final = 1
@@ -49,14 +49,14 @@ _SELECTORS: Final = (
 )  # fmt: skip
 
 
-def check(definition: Fact, value: str, line: ReleaseLine) -> None:
+def check(definition: ConfigDefinition, value: str, line: ReleaseLine) -> None:
     """Raise `ApiError` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
     min_values = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
         _check(definition, value, min_values)
     except ValueError as error:
         code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
-        raise Refused(code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
+        raise ApiError(code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
 
 
 def check_match(value: str) -> None:
@@ -64,20 +64,20 @@ def check_match(value: str) -> None:
     for entry in filter(None, (entry.strip() for entry in value.split(","))):
         selector, separator, _ = entry.partition("=")
         if not separator or selector.strip() not in _SELECTORS:
-            raise Refused(Error.INVALID_CONFIG, f"Illegal client matching pattern: {entry:.200}")
+            raise ApiError(Error.INVALID_CONFIG, f"Illegal client matching pattern: {entry:.200}")
 
 
 def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
     """Raise `ValueError` unless the brokers can start with these; unknown configs are ignored, as in Kafka."""
     for key, value in configs.items():
-        if (definition := facts("broker", line.name).get(key)) is not None:
+        if (definition := definitions("broker", line.name).get(key)) is not None:
             try:
                 check(definition, value, line)
-            except Refused as api_error:
+            except ApiError as api_error:
                 raise ValueError(api_error.message) from None
 
 
-def _check(definition: Fact, value: str, min_values: Mapping[str, float]) -> None:
+def _check(definition: ConfigDefinition, value: str, min_values: Mapping[str, float]) -> None:
     """Raise `ValueError` with the reason if the value is invalid."""
     try:
         number = _PARSERS.get(definition.type, _text)(value, _BITS.get(definition.type, 0))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.configs.facts import UNKNOWN, Fact, all_facts, facts
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.configs.facts import UNKNOWN, ConfigDefinition, all_definitions, definitions
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.features import Features
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 CODES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 
 #: Config sources by resource type; codes on the wire.
-_SET: Final = {"topic": 1, "broker": 2, "broker_logger": 6, "client_metrics": 7, "group": 8}
+_SET_SOURCES: Final = {"topic": 1, "broker": 2, "broker_logger": 6, "client_metrics": 7, "group": 8}
 _DYNAMIC_DEFAULT: Final = 3
-_STATIC: Final = 4
-_DEFAULT: Final = 5
+_STATIC_SOURCE: Final = 4
+_DEFAULT_SOURCE: Final = 5
 
 #: Defaults that suit development better than Kafka's.
 _DEFAULT_OVERRIDES: Final = {
@@ -40,7 +40,7 @@ _TIMES: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
 _SINCE: Final = {"broker_logger": "2.4", "client_metrics": "3.7", "group": "4.0"}
 MIN_ISR: Final = "min.insync.replicas"
 #: A broker config for one listener: ``listener.name.internal.ssl.keystore.location``.
-OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
+LISTENER_CONFIG: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _LOGGERS: Final = ("root", "kafka", "org.apache.kafka")
 _STRING: Final = 2
 
@@ -58,7 +58,7 @@ class Setting:
 class Config:
     """One config of a resource as reported to clients; `synonyms` are all its values in order of precedence."""
 
-    fact: Fact
+    definition: ConfigDefinition
     value: str | None
     source: int
     synonyms: tuple[Setting, ...]
@@ -66,7 +66,7 @@ class Config:
     @property
     def visible_value(self) -> str | None:
         """The value; None if it is a secret."""
-        return None if self.fact.sensitive else self.value
+        return None if self.definition.sensitive else self.value
 
 
 class Configs:
@@ -87,15 +87,15 @@ class Configs:
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""
-        return next((broker.value for broker in self._of_brokers(key) if broker.value is not None), "")
+        return next((broker.value for broker in self._broker_values(key) if broker.value is not None), "")
 
     def topic(self, name: str, key: str) -> str:
         """Return a topic's effective value, e.g. of ``retention.ms``."""
-        return self._holds("topic", name, key)
+        return self._effective_value("topic", name, key)
 
     def group(self, name: str, key: str) -> str:
         """Return a group's effective value, e.g. of ``consumer.session.timeout.ms``."""
-        return self._holds("group", name, key)
+        return self._effective_value("group", name, key)
 
     def names(self, kind: str) -> list[str]:
         """Return the resources of a type that have settings."""
@@ -110,24 +110,24 @@ class Configs:
 
     def has_config(self, kind: str, key: str) -> bool:
         """Whether a resource type has a config in this release."""
-        return key in _facts(kind, self.line.name)
+        return key in _definitions(kind, self.line.name)
 
-    def fact(self, kind: str, key: str) -> Fact:
+    def definition(self, kind: str, key: str) -> ConfigDefinition:
         """Return the definition of a config.
 
         Raises:
             ApiError: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
         """
-        definition = _facts(kind, self.line.name).get(key)
+        definition = _definitions(kind, self.line.name).get(key)
         if definition is not None:
             return definition
         if kind == "broker":
-            return self._unlisted(key)
+            return self._unlisted_definition(key)
         if kind == "broker_logger":
-            raise Refused(Error.INVALID_CONFIG, f"Logger {key:.200} does not exist!")
+            raise ApiError(Error.INVALID_CONFIG, f"Logger {key:.200} does not exist!")
         if kind == "client_metrics":
-            raise Refused(Error.INVALID_REQUEST, f"Unknown client metrics configuration: {key:.200}")
-        raise Refused(Error.INVALID_CONFIG, f"Unknown {kind} config name: {key:.200}")
+            raise ApiError(Error.INVALID_REQUEST, f"Unknown client metrics configuration: {key:.200}")
+        raise ApiError(Error.INVALID_CONFIG, f"Unknown {kind} config name: {key:.200}")
 
     @property
     def min_isr_is_set(self) -> bool:
@@ -148,39 +148,39 @@ class Configs:
         if (kind, name) in self._set:
             self.set(kind, name, {})
 
-    def described(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
+    def describe(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
         """Return every config of a resource; with `settings`, as if these were set."""
         effective_settings = self.of(kind, name) if settings is None else settings
-        listed = _facts(kind, self.line.name)
-        unlisted = [self.fact(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
+        listed = _definitions(kind, self.line.name)
+        unlisted = [self.definition(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
         configs = (self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted])
         # The default for all brokers only has what was set.
-        return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT]
+        return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT_SOURCE]
 
-    def _config(self, kind: str, name: str, definition: Fact, settings: Mapping[str, str]) -> Config:
+    def _config(self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]) -> Config:
         synonyms = tuple(self._values(kind, name, definition, settings))
-        first = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT)
+        first = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT_SOURCE)
         return Config(definition, first.value, first.source, synonyms)
 
-    def _values(self, kind: str, name: str, definition: Fact, settings: Mapping[str, str]) -> Iterator[Setting]:
+    def _values(self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]) -> Iterator[Setting]:
         if definition.name in settings:
-            source = _DYNAMIC_DEFAULT if kind == "broker" and not name else _SET[kind]
+            source = _DYNAMIC_DEFAULT if kind == "broker" and not name else _SET_SOURCES[kind]
             yield Setting(definition.name, settings[definition.name], source)
         if kind == "broker" and name:
-            if (node_value := self._of_node(name).get(definition.name)) is not None:
-                yield Setting(definition.name, node_value, _STATIC)
-            yield from self._of_brokers(definition.name)
+            if (node_value := self._node_configs(name).get(definition.name)) is not None:
+                yield Setting(definition.name, node_value, _STATIC_SOURCE)
+            yield from self._broker_values(definition.name)
         elif kind in ("topic", "group"):
             for synonym in definition.synonyms:
-                yield from self._of_brokers(synonym)
+                yield from self._broker_values(synonym)
             for synonym, unit_ms in _TIMES.get(definition.name, ()):
-                for broker in self._of_brokers(synonym):
-                    if broker.source != _DEFAULT and broker.value:
+                for broker in self._broker_values(synonym):
+                    if broker.source != _DEFAULT_SOURCE and broker.value:
                         yield Setting(synonym, str(int(broker.value) * unit_ms), broker.source)
         elif kind == "broker_logger":
-            yield Setting(definition.name, definition.default, _DEFAULT)
+            yield Setting(definition.name, definition.default, _DEFAULT_SOURCE)
 
-    def _of_brokers(self, key: str) -> Iterator[Setting]:
+    def _broker_values(self, key: str) -> Iterator[Setting]:
         """Return the values of a broker config in order of precedence."""
         if (dynamic := self.of("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
@@ -188,17 +188,17 @@ class Configs:
 
     def _static(self, key: str) -> Iterator[Setting]:
         """Return the values of a broker config without dynamic settings."""
-        definition = all_facts("broker", self.line.name).get(key)
+        definition = all_definitions("broker", self.line.name).get(key)
         default = None if definition is None else definition.default
         static = self._cluster.options.configs.get(key)
         if static is None and _DEFAULT_OVERRIDES.get(key) != default:
             static = _DEFAULT_OVERRIDES.get(key)
         if static is not None:
-            yield Setting(key, static, _STATIC)
+            yield Setting(key, static, _STATIC_SOURCE)
         if default is not None:
-            yield Setting(key, default, _DEFAULT)
+            yield Setting(key, default, _DEFAULT_SOURCE)
 
-    def _of_node(self, name: str) -> Mapping[str, str]:
+    def _node_configs(self, name: str) -> Mapping[str, str]:
         """Return the configs in a broker's server.properties."""
         node = next((node for node in self._cluster.nodes.values() if str(node.id) == name), None)
         if node is None:
@@ -217,21 +217,21 @@ class Configs:
             "process.roles": "broker,controller",
         }
 
-    def _unlisted(self, key: str) -> Fact:
+    def _unlisted_definition(self, key: str) -> ConfigDefinition:
         """Return a config that a broker accepts without listing it: of a listener, or of a plug-in.
 
         Values of unknown configs are hidden: they may be secret.
         """
-        of_listener = OF_LISTENER.fullmatch(key)
-        if of_listener and (base := facts("broker", self.line.name).get(of_listener[1])) is not None:
+        of_listener = LISTENER_CONFIG.fullmatch(key)
+        if of_listener and (base := definitions("broker", self.line.name).get(of_listener[1])) is not None:
             return replace(base, name=key, default=None, read_only=True, synonyms=())
-        return Fact(key, UNKNOWN, default=None, read_only=True, sensitive=True)
+        return ConfigDefinition(key, UNKNOWN, default=None, read_only=True, sensitive=True)
 
-    def _holds(self, kind: str, name: str, key: str) -> str:
-        return self._config(kind, name, all_facts(kind, self.line.name)[key], self.of(kind, name)).value or ""
+    def _effective_value(self, kind: str, name: str, key: str) -> str:
+        return self._config(kind, name, all_definitions(kind, self.line.name)[key], self.of(kind, name)).value or ""
 
 
-def _facts(kind: str, release: str) -> Mapping[str, Fact]:
+def _definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     if kind == "broker_logger":
-        return {name: Fact(name, _STRING, "INFO", read_only=False, sensitive=False) for name in _LOGGERS}
-    return facts(kind, release)
+        return {name: ConfigDefinition(name, _STRING, "INFO", read_only=False, sensitive=False) for name in _LOGGERS}
+    return definitions(kind, release)

@@ -16,7 +16,7 @@ UNKNOWN: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ConfigDefinition:
     """The definition of a config in a release.
 
     `type` is Kafka's code (1 BOOLEAN, 2 STRING, 3 INT, 4 SHORT, 5 LONG, 6 DOUBLE, 7 LIST, 8 CLASS, 9 PASSWORD).
@@ -33,7 +33,7 @@ class Fact:
 
 
 @functools.cache
-def facts(kind: str, release: str) -> Mapping[str, Fact]:
+def definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     """Return the configs of a resource type in a release line, by name; empty if the type is unknown."""
     release_line = line(release)
     rows = {
@@ -42,18 +42,18 @@ def facts(kind: str, release: str) -> Mapping[str, Fact]:
         if ("since" not in row or release_line.since(row["since"]))
         and ("until" not in row or row["until"] == release_line.name or not release_line.since(row["until"]))
     }
-    return {name: definition for name, definition in all_facts(kind, release).items() if name in rows}
+    return {name: definition for name, definition in all_definitions(kind, release).items() if name in rows}
 
 
 @functools.cache
-def all_facts(kind: str, release: str) -> Mapping[str, Fact]:
+def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     """Return the configs of a resource type in any release, by name, with their default in this one."""
     release_line = line(release)
     definitions_by_name = {}
     for row in _rows(kind):
         # Sorted by line: the first one that is not older than this release has its default.
         older_defaults = (value for until, value in row["older"].items() if until == release_line.name or not release_line.since(until))
-        definitions_by_name[row["name"]] = Fact(
+        definitions_by_name[row["name"]] = ConfigDefinition(
             name=row["name"],
             type=row["type"],
             default=next(older_defaults, row.get("default")),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER
 from kproxy.broker.configs.configs import CODES, Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 
@@ -25,7 +25,7 @@ class Resource:
     guarded: str
 
 
-def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
+def find_resource(request: Request, entry: Mapping[str, Any]) -> Resource:
     """Return the resource with a request's ``resource_type`` and ``resource_name``.
 
     Raises:
@@ -33,17 +33,17 @@ def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
     """
     kind, name = _KINDS.get(entry["resource_type"]), entry["resource_name"]
     if kind is None or not request.cluster.part(Configs).has(kind):
-        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {entry['resource_type']}")
+        raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {entry['resource_type']}")
     if kind == "topic":
         check_name(name)
         if request.cluster.part(Topics).named(name) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return Resource(kind, name, "TOPIC", name)
     if kind in ("broker", "broker_logger"):
         if name != str(request.node.id) and (name or kind == "broker_logger"):
             expected = f"expected {request.node.id}" + (" or empty string" if kind == "broker" else "")
-            raise Refused(Error.INVALID_REQUEST, f"Unexpected broker id, {expected}, but received {name:.50}")
+            raise ApiError(Error.INVALID_REQUEST, f"Unexpected broker id, {expected}, but received {name:.50}")
     elif not name:
         label = "Group name" if kind == "group" else "Client metrics subscription name"
-        raise Refused(Error.INVALID_REQUEST, f"{label} must not be empty")
+        raise ApiError(Error.INVALID_REQUEST, f"{label} must not be empty")
     return Resource(kind, name, "GROUP" if kind == "group" else "CLUSTER", name if kind == "group" else CLUSTER)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
-from kproxy.broker.log.conversion import downgraded
+from kproxy.broker.log.conversion import down_convert
 from kproxy.broker.log.log import Log
 from kproxy.broker.log.settings import settings
 from kproxy.broker.request import Request
@@ -26,7 +26,7 @@ _LEADERS_FROM: Final = 16
 _UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.TOPIC_AUTHORIZATION_FAILED)
 
 
-class Read(NamedTuple):
+class PartitionRead(NamedTuple):
     """The result for a partition without its records, the records, and the next offset (None after an error).
 
     `urgent`: respond without waiting for other partitions.
@@ -56,7 +56,7 @@ class PartitionReader:
         self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
         self.leaders = LeaderHints(request)
 
-    def read(self, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
+    def read(self, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> PartitionRead:
         """Read a partition.
 
         Args:
@@ -66,21 +66,21 @@ class PartitionReader:
         """
         try:
             topic = self._topic(requested.key[0])
-        except Refused as api_error:
+        except ApiError as api_error:
             name = "" if self._request.version >= _BY_TOPIC_ID_FROM else requested.key[0]
-            return Read(requested.key, name, _refused(requested, api_error.error), [], None)
+            return PartitionRead(requested.key, name, _error_result(requested, api_error.error), [], None)
         try:
             partition = self._partition(topic, requested)
             return self._read(partition, requested, limit, one_at_least=one_at_least)
-        except Refused as api_error:
-            result = _refused(requested, api_error.error)
+        except ApiError as api_error:
+            result = _error_result(requested, api_error.error)
             has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
             if has_moved and self._request.version >= _LEADERS_FROM:
                 result["current_leader"] = self.leaders.current(self._topics.partition(topic.name, requested.key[1]))
             urgent = api_error.error not in _UNKNOWN
-            return Read(requested.key, topic.name, result, [], None, urgent)
+            return PartitionRead(requested.key, topic.name, result, [], None, urgent)
 
-    def records(self, read: Read, offset: int, limit: int) -> list[bytes]:
+    def records(self, read: PartitionRead, offset: int, limit: int) -> list[bytes]:
         """Return what was read, in chunks, in the record format of the request's version.
 
         Args:
@@ -98,8 +98,8 @@ class PartitionReader:
         data = b""
         for batch in read.batches:
             try:
-                data += downgraded(batch, magic, offset)
-            except Refused:
+                data += down_convert(batch, magic, offset)
+            except ApiError:
                 if not data:
                     raise
                 break  # what comes before it can be read
@@ -108,9 +108,9 @@ class PartitionReader:
 
     def _topic(self, name_or_id: str) -> Topic:
         by_id = self._request.version >= _BY_TOPIC_ID_FROM
-        topic = self._topics.with_id(name_or_id) if by_id else self._topics.named(name_or_id)
+        topic = self._topics.by_id(name_or_id) if by_id else self._topics.named(name_or_id)
         if topic is None:
-            raise Refused(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
         if self._is_follower:
             require(self._request, "CLUSTER_ACTION", "CLUSTER")
         else:
@@ -119,7 +119,7 @@ class PartitionReader:
 
     def _partition(self, topic: Topic, requested: PartitionRequest) -> Partition:
         request = self._request
-        partition = self._topics.led_by(
+        partition = self._topics.find_led_partition(
             request.node,
             topic,
             requested.key[1],
@@ -127,15 +127,15 @@ class PartitionReader:
             any_replica=request.version >= _FOLLOWERS_FROM,
         )
         if self._is_follower:  # no broker replicates from here, so that it is none of the replicas
-            raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
         if request.version < _ZSTD_FROM and settings(request.cluster, topic.name).compression_type == "zstd":
-            raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE)
+            raise ApiError(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
-    def _read(self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
+    def _read(self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> PartitionRead:
         log = partition.log
         if not log.start_offset <= requested.offset <= log.end_offset:
-            raise Refused(Error.OFFSET_OUT_OF_RANGE)
+            raise ApiError(Error.OFFSET_OUT_OF_RANGE)
         end = log.last_stable_offset if self._committed else log.high_watermark
         limit = min(limit, requested.max_bytes)
         one_at_least |= self._request.version < _ONE_BATCH_FROM  # cut off later
@@ -154,10 +154,10 @@ class PartitionReader:
                 {"producer_id": transaction.producer_id, "first_offset": transaction.first_offset}
                 for transaction in log.aborted(requested.offset, end_offset)
             ]
-        return Read(requested.key, partition.topic, result, batches, log)
+        return PartitionRead(requested.key, partition.topic, result, batches, log)
 
 
-def _refused(requested: PartitionRequest, error: Error) -> dict[str, Any]:
+def _error_result(requested: PartitionRequest, error: Error) -> dict[str, Any]:
     return {
         "partition_index": requested.key[1],
         "error_code": error,

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_FULL: Final = 0  # epochs that start a session, and that use none
+_NEW_SESSION: Final = 0  # epochs that start a session, and that use none
 _SESSIONLESS: Final = -1
 _NO_SESSION: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -81,7 +81,7 @@ class FetchContext:
         if session is None:
             return {key for key, _, _ in results}
         if session.epoch != self._epoch:
-            raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
+            raise ApiError(Error.INVALID_FETCH_SESSION_EPOCH)
         for key, result, has_records in results:
             partition = session.partitions[key]
             if partition.update(result, has_records=has_records) or self._full:
@@ -120,17 +120,17 @@ class Sessions:
         Raises:
             ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
-        if epoch in (_FULL, _SESSIONLESS):
+        if epoch in (_NEW_SESSION, _SESSIONLESS):
             self._sessions.pop(session_id, None)
-            session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _FULL else None
+            session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _NEW_SESSION else None
             return FetchContext(requested.values(), session, full=True)
         session_found = self._sessions.get(session_id)
         if session_found is None:
-            raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
+            raise ApiError(Error.FETCH_SESSION_ID_NOT_FOUND)
         if session_found.epoch != epoch:
-            raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
+            raise ApiError(Error.INVALID_FETCH_SESSION_EPOCH)
         if session_found.by_topic_id != by_topic_id:
-            raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
+            raise ApiError(Error.FETCH_SESSION_TOPIC_ID_ERROR)
         for key, request in requested.items():
             if key in session_found.partitions:
                 session_found.partitions[key].requested = request
@@ -142,7 +142,7 @@ class Sessions:
         if not session_found.partitions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = session_found
-        session_found.used_at, session_found.epoch = now, _following(epoch)
+        session_found.used_at, session_found.epoch = now, _next_epoch(epoch)
         return FetchContext([partition.requested for partition in session_found.partitions.values()], session_found, full=False)
 
     def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
@@ -156,7 +156,7 @@ class Sessions:
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
         partitions = {key: _SessionPartition(request) for key, request in requested.items()}
-        session = _Session(session_id, by_topic_id, partitions, _following(_FULL), now)
+        session = _Session(session_id, by_topic_id, partitions, _next_epoch(_NEW_SESSION), now)
         self._sessions[session_id] = session
         return session
 
@@ -172,5 +172,5 @@ class FetchSessions:
         return self._of_nodes.setdefault(node.id, Sessions())
 
 
-def _following(epoch: int) -> int:
+def _next_epoch(epoch: int) -> int:
     return 1 if epoch == _MAX_INT32 else epoch + 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 #: A topic id and a partition index.
-Part: TypeAlias = tuple[str, int]
+TopicIdPartition: TypeAlias = tuple[str, int]
 
 _MAX_PASSES: Final = 10  # over the members, for balancing
 
@@ -23,31 +23,31 @@ class Subscriber:
     id: str
     instance_id: str | None
     topics: frozenset[str]
-    target: frozenset[Part]
+    target: frozenset[TopicIdPartition]
 
 
 #: Takes the members and the number of partitions of each topic; returns the partitions of each member.
-Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict[str, frozenset[Part]]]
+Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict[str, frozenset[TopicIdPartition]]]
 
 
-def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+def assign_uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
     """Balance the number of partitions per member, moving as few as possible."""
-    balance = _Share(members, topics)
+    balance = _Balance(members, topics)
     unassigned = {(topic, index) for topic, count in topics.items() for index in range(count)}
     for subscriber in members:
         kept = {partition for partition in subscriber.target if partition[0] in subscriber.topics} & unassigned
         unassigned -= kept
         balance.give_all(subscriber.id, kept)
     for partition in sorted(unassigned):
-        if (member := balance.poorest(partition[0])) is not None:
+        if (member := balance.least_loaded(partition[0])) is not None:
             balance.give(member, partition)
-    balance.even_out()
+    balance.balance()
     return {member: frozenset(partitions) for member, partitions in balance.parts.items()}
 
 
-def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+def assign_range(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
     """Assign each member a range of each topic's partitions; topics with equal partition counts get equal ranges."""
-    assignments: dict[str, set[Part]] = {member.id: set() for member in members}
+    assignments: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
     sorted_members = sorted(members, key=lambda member: (member.instance_id is None, member.instance_id or member.id))
     for topic, count in topics.items():
         readers = [subscriber.id for subscriber in sorted_members if topic in subscriber.topics]
@@ -60,26 +60,26 @@ def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[s
 
 
 #: By the names in requests; the first is the default.
-ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniform, "range": assign_range}
 
 
-class _Share:
+class _Balance:
     """An assignment in progress, which finds the least loaded member for each topic."""
 
     def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
-        self.parts: dict[str, set[Part]] = {member.id: set() for member in members}
+        self.parts: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
         # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
         readers = {topic: tuple(member.id for member in members if topic in member.topics) for topic in topics}
         heaps = {group_readers: [(0, member) for member in sorted(group_readers)] for group_readers in set(readers.values())}
         self._heaps = {topic: heaps[group_readers] for topic, group_readers in readers.items()}
 
-    def give(self, member: str, partition: Part) -> None:
+    def give(self, member: str, partition: TopicIdPartition) -> None:
         self.parts[member].add(partition)
 
-    def give_all(self, member: str, partitions: Collection[Part]) -> None:
+    def give_all(self, member: str, partitions: Collection[TopicIdPartition]) -> None:
         self.parts[member].update(partitions)
 
-    def poorest(self, topic: str) -> str | None:
+    def least_loaded(self, topic: str) -> str | None:
         """Return the reader of a topic with the fewest partitions; None if there is none."""
         heap = self._heaps[topic]
         while heap:
@@ -89,19 +89,19 @@ class _Share:
             heapq.heapreplace(heap, (len(self.parts[member]), member))
         return None
 
-    def even_out(self) -> None:
+    def balance(self) -> None:
         """Move partitions from members to others that have at least two fewer."""
         for _ in range(_MAX_PASSES):
-            if not sum(self._move(*move) for move in self._richest_first()):
+            if not sum(self._move(*move) for move in self._most_loaded_first()):
                 return
 
-    def _richest_first(self) -> Iterator[tuple[str, Part]]:
+    def _most_loaded_first(self) -> Iterator[tuple[str, TopicIdPartition]]:
         for member in sorted(self.parts, key=lambda part: -len(self.parts[part])):
             for partition in sorted(self.parts[member], reverse=True):
                 yield member, partition
 
-    def _move(self, owner: str, partition: Part) -> bool:
-        receiver = self.poorest(partition[0])
+    def _move(self, owner: str, partition: TopicIdPartition) -> bool:
+        receiver = self.least_loaded(partition[0])
         if receiver is None or len(self.parts[owner]) - len(self.parts[receiver]) < 2:
             return False
         self.parts[owner].remove(partition)

@@ -10,23 +10,23 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.classic_member import ClassicMember, Joining
-from kproxy.broker.groups.group import PlaceCheck, Respond, no_check
-from kproxy.broker.groups.rebalance import GONE, SYNC, RebalanceState, Rounds
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest
+from kproxy.broker.groups.group import PartitionCheck, Respond, no_check
+from kproxy.broker.groups.rebalance import UNKNOWN_MEMBER_RESPONSE, SYNC, RebalanceState, ClassicRebalance
 from kproxy.broker.groups.settings import MAX_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
 
 if TYPE_CHECKING:
-    from kproxy.broker.groups.offsets import Committed
+    from kproxy.broker.groups.offsets import CommittedOffset
 
 _NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # for a new member waiting for its first JoinGroup response
 
 
-class ClassicGroup(Rounds):
+class ClassicGroup(ClassicRebalance):
     """A group whose leader assigns the partitions."""
 
-    def join(self, request: Joining, respond: Respond) -> None:
+    def join(self, request: JoinRequest, respond: Respond) -> None:
         """A member joins or rejoins; the response is sent when all members have joined.
 
         Raises:
@@ -34,17 +34,17 @@ class ClassicGroup(Rounds):
         """
         if not self._has_capacity(request.member_id):
             self._forget(request.member_id)
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED)
+            raise ApiError(Error.GROUP_MAX_SIZE_REACHED)
         if not self._supports(request.protocol_type, request.protocols):
-            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         if not request.member_id:
             self._join_new(request, respond)
         elif request.member_id not in self._pending:
-            self._join_again(self._checked(request.member_id, request.instance_id), request, respond)
+            self._rejoin(self._find_member(request.member_id, request.instance_id), request, respond)
         elif request.instance_id is None:
             self._add(request.member_id, request, respond)
         else:
-            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
 
     def sync(
         self,
@@ -69,12 +69,12 @@ class ClassicGroup(Rounds):
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
                 REBALANCE_IN_PROGRESS.
         """
-        member = self._of_generation(member_id, instance_id, generation)
+        member = self._find_member_of_generation(member_id, instance_id, generation)
         protocol_pairs = zip(protocol, (self.protocol_type, self.protocol), strict=True)
         if any(None not in (requested, current) and requested != current for requested, current in protocol_pairs):
-            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self._now is RebalanceState.PREPARING:
-            raise Refused(Error.REBALANCE_IN_PROGRESS)
+            raise ApiError(Error.REBALANCE_IN_PROGRESS)
         self._synced(member_id)
         member.sync = respond
         if self._now is RebalanceState.STABLE:
@@ -83,7 +83,7 @@ class ClassicGroup(Rounds):
             for receiver in self.members.values():
                 receiver.assignment = assignments.get(receiver.id, b"")
             self._propagate()
-            self._become(RebalanceState.STABLE)
+            self._set_state(RebalanceState.STABLE)
             self._context.store(self)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -92,9 +92,9 @@ class ClassicGroup(Rounds):
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
-        self._expect(self._of_generation(member_id, instance_id, generation))
+        self._expect(self._find_member_of_generation(member_id, instance_id, generation))
         if self._now is RebalanceState.PREPARING:
-            raise Refused(Error.REBALANCE_IN_PROGRESS)
+            raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
@@ -105,17 +105,17 @@ class ClassicGroup(Rounds):
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
-    ) -> PlaceCheck:
+    ) -> PartitionCheck:
         if epoch < 0 and self.is_empty:
             return no_check
         if epoch >= 0 or member_id or instance_id is not None:
-            member = self._of_generation(member_id, instance_id, epoch)
+            member = self._find_member_of_generation(member_id, instance_id, epoch)
             if not transactional and self._now is not RebalanceState.COMPLETING:
                 self._expect(member)
         elif not transactional:
-            raise Refused(Error.UNKNOWN_MEMBER_ID)
+            raise ApiError(Error.UNKNOWN_MEMBER_ID)
         if not transactional and self._now is RebalanceState.COMPLETING:
-            raise Refused(Error.REBALANCE_IN_PROGRESS)
+            raise ApiError(Error.REBALANCE_IN_PROGRESS)
         return no_check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
@@ -123,12 +123,12 @@ class ClassicGroup(Rounds):
 
     def check_offset_deletion(self) -> None:
         if not self.is_empty and self.protocol_type != CONSUMER:
-            raise Refused(Error.NON_EMPTY_GROUP)
+            raise ApiError(Error.NON_EMPTY_GROUP)
 
     def is_subscribed(self, topic: str) -> bool:
         return self.protocol_type == CONSUMER if self._topics is None else topic in self._topics
 
-    def unused_since(self, committed: Committed) -> int | None:
+    def unused_since(self, committed: CommittedOffset) -> int | None:
         if not self.protocol_type:
             return committed.at
         if self.is_empty:
@@ -143,7 +143,7 @@ class ClassicGroup(Rounds):
             member.respond_to_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
             member.respond_to_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
 
-    def described(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, Any]:
         """Return the group as in DescribeGroups."""
         is_stable = self._now is RebalanceState.STABLE
         return {
@@ -164,7 +164,7 @@ class ClassicGroup(Rounds):
             ],
         }
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "generation": self.generation,
@@ -172,13 +172,13 @@ class ClassicGroup(Rounds):
             "protocol": self.protocol,
             "leader": self.leader,
             "since": self._since,
-            "members": [member.stored() for member in self.members.values()],
+            "members": [member.to_journal() for member in self.members.values()],
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         self.generation, self.protocol_type = stored["generation"], stored["protocol_type"]
         self.settle(
-            [ClassicMember.restored(member) for member in stored["members"]], stored["protocol"], stored["leader"]
+            [ClassicMember.from_journal(member) for member in stored["members"]], stored["protocol"], stored["leader"]
         )
         self._since = stored["since"]
 
@@ -200,23 +200,23 @@ class ClassicGroup(Rounds):
             all(name in member.protocols for member in self.members.values()) for name in protocols
         )
 
-    def _of_generation(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
-        member = self._checked(member_id, instance_id)
+    def _find_member_of_generation(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
+        member = self._find_member(member_id, instance_id)
         if generation != self.generation:
-            raise Refused(Error.ILLEGAL_GENERATION)
+            raise ApiError(Error.ILLEGAL_GENERATION)
         return member
 
-    def _checked(self, member_id: str, instance_id: str | None) -> ClassicMember:
+    def _find_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
         if instance_id is not None:
             if (current_id := self._static.get(instance_id)) is None:
-                raise Refused(Error.UNKNOWN_MEMBER_ID)
+                raise ApiError(Error.UNKNOWN_MEMBER_ID)
             if current_id != member_id:
-                raise Refused(Error.FENCED_INSTANCE_ID)
+                raise ApiError(Error.FENCED_INSTANCE_ID)
         if (member := self.members.get(member_id)) is None:
-            raise Refused(Error.UNKNOWN_MEMBER_ID)
+            raise ApiError(Error.UNKNOWN_MEMBER_ID)
         return member
 
-    def _join_new(self, request: Joining, respond: Respond) -> None:
+    def _join_new(self, request: JoinRequest, respond: Respond) -> None:
         new_id = f"{request.client_id if request.instance_id is None else request.instance_id}-{uuid.uuid4()}"
         if request.instance_id is not None and (current_id := self._static.get(request.instance_id)) is not None:
             self._replace(self.members[current_id], new_id, request, respond)
@@ -227,7 +227,7 @@ class ClassicGroup(Rounds):
             self._timers.set(new_id, request.session_timeout_ms, functools.partial(self._expire, new_id))
             respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": new_id})
 
-    def _join_again(self, member: ClassicMember, request: Joining, respond: Respond) -> None:
+    def _rejoin(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
         is_leader = member.id == self.leader
         has_same_protocols = member.joins_as(request.protocols)
         if has_same_protocols and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not is_leader)):
@@ -236,7 +236,7 @@ class ClassicGroup(Rounds):
             self._update(member, request, respond)
             self._prepare_or_complete()
 
-    def _add(self, member_id: str, request: Joining, respond: Respond) -> None:
+    def _add(self, member_id: str, request: JoinRequest, respond: Respond) -> None:
         member = request.member(member_id, respond)
         self._delayed_again = self._now is RebalanceState.PREPARING and self._before is RebalanceState.EMPTY
         if not self.members:
@@ -249,13 +249,13 @@ class ClassicGroup(Rounds):
         self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
         self._prepare_or_complete()
 
-    def _update(self, member: ClassicMember, request: Joining, respond: Respond) -> None:
+    def _update(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.join = respond
 
-    def _replace(self, member: ClassicMember, new_id: str, request: Joining, respond: Respond) -> None:
+    def _replace(self, member: ClassicMember, new_id: str, request: JoinRequest, respond: Respond) -> None:
         """A static member returns without its id: it gets a new one, and the old one is fenced."""
         member.respond_to_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
         member.respond_to_sync({"error_code": Error.FENCED_INSTANCE_ID})
@@ -269,7 +269,7 @@ class ClassicGroup(Rounds):
         self._update(member, request, respond)
         if self._now is not RebalanceState.STABLE:
             self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
-        elif self._voted() != self.protocol:
+        elif self._elected_protocol() != self.protocol:
             self.prepare()
         else:  # unchanged: no rebalance
             self._context.store(self)
@@ -286,8 +286,8 @@ class ClassicGroup(Rounds):
             if not member_id:
                 member_id = self._static.get(instance_id or "", "")
             if member_id not in self._pending:
-                self._checked(member_id, instance_id).respond_to_join(GONE)
-        except Refused as api_error:
+                self._find_member(member_id, instance_id).respond_to_join(UNKNOWN_MEMBER_RESPONSE)
+        except ApiError as api_error:
             return api_error.error
         self._forget(member_id)
         return Error.NONE

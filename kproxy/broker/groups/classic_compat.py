@@ -11,20 +11,20 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kproxy.broker.cluster import new_uuid
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.classic import ClassicGroup
-from kproxy.broker.groups.classic_member import ClassicMember, Joining
+from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest
 from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
 from kproxy.broker.groups.group import Respond
 from kproxy.broker.groups.reconciliation import Reconciliation
 from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription, version_of, write_assignment
 
 
-class Bridge(Reconciliation):
+class ClassicProtocolSupport(Reconciliation):
     """Handles members with the classic protocol; each has its own generation, which is its member epoch."""
 
-    def join(self, request: Joining, respond: Respond) -> None:
+    def join(self, request: JoinRequest, respond: Respond) -> None:
         """A member joins or rejoins; the response is immediate.
 
         Raises:
@@ -33,14 +33,14 @@ class Bridge(Reconciliation):
         member_id = request.member_id or new_uuid()
         self._check_capacity(member_id)
         if not self._supports(request):
-            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         if not request.member_id and request.instance_id is None and request.learns_id:
             respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": member_id})
             return
         protocol, data = next(iter(request.protocols.items()))
         if (subscription := read_subscription(data)) is None:
-            raise Refused(Error.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
-        member = self._joining_member(request, member_id)
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
+        member = self._find_or_add_member(request, member_id)
         has_changed = member.topics != frozenset(subscription["topics"]) or member.regex != ""
         member.classic = request
         member.topics, member.regex = frozenset(subscription["topics"]), ""
@@ -59,7 +59,7 @@ class Bridge(Reconciliation):
                 "protocol_name": protocol,
             }
         )
-        self._become_classic()
+        self._downgrade_if_possible()
 
     def sync(
         self,
@@ -71,14 +71,14 @@ class Bridge(Reconciliation):
         respond: Respond,
     ) -> None:
         """Return a member's assignment, like `ClassicGroup.sync`, but immediately; members send no assignments."""
-        member, request = self._of_generation(member_id, instance_id, generation)
+        member, request = self._find_member_of_generation(member_id, instance_id, generation)
         protocol_name, data = next(iter(request.protocols.items()))
         protocol_pairs = zip(protocol, (CONSUMER, protocol_name), strict=True)
         if any(requested is not None and requested != current for requested, current in protocol_pairs):
-            raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._limit("join", member)
-            raise Refused(Error.REBALANCE_IN_PROGRESS)
+            raise ApiError(Error.REBALANCE_IN_PROGRESS)
         self._timers.cancel(f"sync-{member.id}")
         self._expect(member)
         assignment = write_assignment(self.named(member.assigned), version_of(data))
@@ -90,13 +90,13 @@ class Bridge(Reconciliation):
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
-        member, _ = self._of_generation(member_id, instance_id, generation)
+        member, _ = self._find_member_of_generation(member_id, instance_id, generation)
         self._expect(member)
         can_advance = member.state is MemberState.UNRELEASED and not self._waits(member)
         if member.epoch < self.assignment_epoch or member.state is MemberState.UNREVOKED or can_advance:
             if not self._timers.has(f"join-{member.id}"):
                 self._limit("join", member)
-            raise Refused(Error.REBALANCE_IN_PROGRESS)
+            raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """Remove members, given by member id and instance id, e.g. for an admin client. Return the result for each."""
@@ -106,26 +106,26 @@ class Bridge(Reconciliation):
             try:
                 removed_ids.add(self._known(member_id, instance_id, any_id=True).id)
                 errors.append(Error.NONE)
-            except Refused as api_error:
+            except ApiError as api_error:
                 errors.append(api_error.error)
         self._remove(removed_ids)
         return errors
 
-    def named(self, partitions: Iterable[Part]) -> dict[str, list[int]]:
+    def named(self, partitions: Iterable[TopicIdPartition]) -> dict[str, list[int]]:
         """Return partitions by topic name, without deleted topics."""
         topics: dict[str, list[int]] = {}
         for topic_id, index in sorted(partitions):
-            if (topic := self._context.topics.with_id(topic_id)) is not None:
+            if (topic := self._context.topics.by_id(topic_id)) is not None:
                 topics.setdefault(topic.name, []).append(index)
         return topics
 
-    def _supports(self, request: Joining) -> bool:
+    def _supports(self, request: JoinRequest) -> bool:
         classic_members = [member.classic for member in self.members.values() if member.classic is not None]
         return request.protocol_type == CONSUMER and any(
             all(name in member.protocols for member in classic_members) for name in request.protocols
         )
 
-    def _joining_member(self, request: Joining, member_id: str) -> ConsumerMember:
+    def _find_or_add_member(self, request: JoinRequest, member_id: str) -> ConsumerMember:
         if request.instance_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
         if request.member_id:
@@ -137,14 +137,14 @@ class Bridge(Reconciliation):
         self._static[request.instance_id] = member_id
         return member
 
-    def _of_generation(
+    def _find_member_of_generation(
         self, member_id: str, instance_id: str | None, generation: int
-    ) -> tuple[ConsumerMember, Joining]:
+    ) -> tuple[ConsumerMember, JoinRequest]:
         member = self._known(member_id, instance_id)
         if member.classic is None:
-            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+            raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
         if generation != member.epoch:
-            raise Refused(Error.ILLEGAL_GENERATION)
+            raise ApiError(Error.ILLEGAL_GENERATION)
         return member, member.classic
 
     def _limit(self, step: str, member: ConsumerMember) -> None:
@@ -158,19 +158,19 @@ class Bridge(Reconciliation):
         taken_partitions = {partition for member in other_members for partition in (*member.assigned, *member.revoking)}
         return any(partition in taken_partitions for partition in self.target[member.id] - member.assigned.keys())
 
-    def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[Part]:
+    def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[TopicIdPartition]:
         topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
         return frozenset((topic.id, index) for topic, indexes in topics if topic is not None for index in indexes)
 
     def _remove(self, members: Collection[str]) -> None:
         super()._remove(members)
         if members:
-            self._become_classic()
+            self._downgrade_if_possible()
 
-    def _become_classic(self) -> None:
+    def _downgrade_if_possible(self) -> None:
         """Become a classic group when no member uses the new protocol any more."""
         settings = self._context.settings
-        is_allowed = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
+        is_allowed = len(self.members) <= settings.classic_size and settings.allows_migration("downgrade")
         if self.members and is_allowed and all(member.classic is not None for member in self.members.values()):
             classic_group = ClassicGroup(self.id, self._context)
             classic_group.protocol_type, classic_group.generation = CONSUMER, self.epoch

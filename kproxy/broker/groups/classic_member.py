@@ -11,7 +11,7 @@ from kproxy.broker.groups.group import Respond
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class JoinRequest:
     """The contents of a JoinGroup. `protocols` are names and metadata, preferred first.
 
     `learns_id`: a new member first gets an id and then joins with it (from version 4 on).
@@ -29,17 +29,17 @@ class Joining:
     learns_id: bool = True
     skips: bool = True
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
-            "protocols": _texts(self.protocols),
+            "protocols": _encode_protocols(self.protocols),
         }
 
     @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Self:
+    def from_journal(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored state."""
-        return cls(**{**stored, "protocols": _bytes(stored["protocols"])})
+        return cls(**{**stored, "protocols": _decode_protocols(stored["protocols"])})
 
     def member(self, member_id: str, respond: Respond | None) -> ClassicMember:
         """Return a member with these contents; a new one if it waits for its first response."""
@@ -104,7 +104,7 @@ class ClassicMember:
         self.sync = None
         return True
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {
             "id": self.id,
@@ -113,24 +113,24 @@ class ClassicMember:
             "client_host": self.client_host,
             "session_timeout_ms": self.session_timeout_ms,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
-            "protocols": _texts(self.protocols),
-            "assignment": _text(self.assignment),
+            "protocols": _encode_protocols(self.protocols),
+            "assignment": _encode_bytes(self.assignment),
         }
 
     @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Self:
+    def from_journal(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
         assignment = base64.b64decode(stored["assignment"])
-        return cls(**{**stored, "protocols": _bytes(stored["protocols"]), "assignment": assignment})
+        return cls(**{**stored, "protocols": _decode_protocols(stored["protocols"]), "assignment": assignment})
 
 
-def _text(data: bytes) -> str:
+def _encode_bytes(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _texts(protocols: Mapping[str, bytes]) -> dict[str, str]:
-    return {name: _text(data) for name, data in protocols.items()}
+def _encode_protocols(protocols: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: _encode_bytes(data) for name, data in protocols.items()}
 
 
-def _bytes(protocols: Mapping[str, str]) -> dict[str, bytes]:
+def _decode_protocols(protocols: Mapping[str, str]) -> dict[str, bytes]:
     return {name: base64.b64decode(data) for name, data in protocols.items()}

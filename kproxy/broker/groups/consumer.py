@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.broker.cluster import new_uuid
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.classic_compat import Bridge
-from kproxy.broker.groups.consumer_member import AWAY, LEAVING, ConsumerMember
-from kproxy.broker.groups.group import PlaceCheck, no_check
-from kproxy.broker.groups.heartbeat import ConsumerHeartbeat, check_epoch, check_since, stale
-from kproxy.broker.groups.interests import matcher
-from kproxy.broker.groups.partition_rows import by_topic, named
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.classic_compat import ClassicProtocolSupport
+from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING, ConsumerMember
+from kproxy.broker.groups.group import PartitionCheck, no_check
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat, check_epoch, check_assigned_since, stale_epoch_error
+from kproxy.broker.groups.interests import compile_matcher
+from kproxy.broker.groups.partition_rows import group_by_topic, group_by_topic_name
 
 if TYPE_CHECKING:
-    from kproxy.broker.groups.offsets import Committed
+    from kproxy.broker.groups.offsets import CommittedOffset
 
 
-class ConsumerGroup(Bridge):
+class ConsumerGroup(ClassicProtocolSupport):
     """A group whose partitions the broker assigns."""
 
     def consumer_heartbeat(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
@@ -32,10 +32,10 @@ class ConsumerGroup(Bridge):
             ApiError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
                 UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
-        if heartbeat.epoch in (LEAVING, AWAY):
+        if heartbeat.epoch in (LEAVING, LEAVING_TEMPORARILY):
             return self._leave(heartbeat)
         if heartbeat.regex:
-            matcher(heartbeat.regex)
+            compile_matcher(heartbeat.regex)
         member = self._member(heartbeat)
         subscription_changed = self._update_member(member, heartbeat)
         assignment_changed = self._progress(member, heartbeat.owned, heartbeat.visible, subscription_changed=subscription_changed)
@@ -45,12 +45,12 @@ class ConsumerGroup(Bridge):
             "heartbeat_interval_ms": self._context.settings.heartbeat_interval_ms(self.id),
         }
         if heartbeat.epoch == 0 or heartbeat.is_full or assignment_changed:
-            response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
+            response["assignment"] = {"topic_partitions": group_by_topic(member.assigned)}
         return response
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
-    ) -> PlaceCheck:
+    ) -> PartitionCheck:
         if epoch < 0 and self.is_empty:
             return no_check
         if transactional and epoch == -1 and not member_id and instance_id is None:
@@ -58,17 +58,17 @@ class ConsumerGroup(Bridge):
         member = self._known(member_id, None)
         if not transactional and version < 9 and member.classic is None:
             message = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
-            raise Refused(Error.UNSUPPORTED_VERSION, message)
+            raise ApiError(Error.UNSUPPORTED_VERSION, message)
         if epoch > member.epoch:
-            raise Refused(stale(member))
-        return no_check if epoch == member.epoch else functools.partial(check_since, member, epoch)
+            raise ApiError(stale_epoch_error(member))
+        return no_check if epoch == member.epoch else functools.partial(check_assigned_since, member, epoch)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         if member_id is None and epoch < 0:
             return
         member = self._known(member_id or "", None)
         if member.epoch != epoch:
-            raise Refused(stale(member))
+            raise ApiError(stale_epoch_error(member))
 
     def check_offset_deletion(self) -> None:
         """Allow deletion; offsets of subscribed topics are excluded by `is_subscribed`."""
@@ -76,10 +76,10 @@ class ConsumerGroup(Bridge):
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in self._interests.names(member) for member in self.members.values())
 
-    def unused_since(self, committed: Committed) -> int | None:
+    def unused_since(self, committed: CommittedOffset) -> int | None:
         return committed.at
 
-    def described(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, Any]:
         """Return the group as in ConsumerGroupDescribe."""
         return {
             "group_id": self.id,
@@ -98,10 +98,10 @@ class ConsumerGroup(Bridge):
                     "subscribed_topic_names": sorted(member.topics),
                     "subscribed_topic_regex": member.regex,
                     "assignment": {
-                        "topic_partitions": named({*member.assigned, *member.revoking}, self._context.topics)
+                        "topic_partitions": group_by_topic_name({*member.assigned, *member.revoking}, self._context.topics)
                     },
                     "target_assignment": {
-                        "topic_partitions": named(self.target.get(member.id, ()), self._context.topics)
+                        "topic_partitions": group_by_topic_name(self.target.get(member.id, ()), self._context.topics)
                     },
                     "member_type": 1 if member.classic is None else 0,
                 }
@@ -121,12 +121,12 @@ class ConsumerGroup(Bridge):
         if current_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
         replaced = self.members[current_id]
-        if replaced.epoch != AWAY and replaced.classic is None:
+        if replaced.epoch != LEAVING_TEMPORARILY and replaced.classic is None:
             message = (
                 f"Static member {member_id} with instance id {replaced.instance_id} cannot join the group because the "
                 f"instance id is owned by {replaced.id} member."
             )
-            raise Refused(Error.UNRELEASED_INSTANCE_ID, message)
+            raise ApiError(Error.UNRELEASED_INSTANCE_ID, message)
         return self._replace(replaced, member_id)
 
     def _update_member(self, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> bool:
@@ -144,8 +144,8 @@ class ConsumerGroup(Bridge):
 
     def _leave(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
         member = self._known(heartbeat.member_id, heartbeat.instance_id)
-        if heartbeat.epoch == AWAY:
-            member.go_away()
+        if heartbeat.epoch == LEAVING_TEMPORARILY:
+            member.leave_temporarily()
             self._context.store(self)
         else:
             self._remove({member.id})

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from kproxy.broker.groups.assignors import Part
-from kproxy.broker.groups.classic_member import Joining
+from kproxy.broker.groups.assignors import TopicIdPartition
+from kproxy.broker.groups.classic_member import JoinRequest
 
 #: The member epochs for leaving: permanently, or temporarily as a static member.
 LEAVING: Final = -1
-AWAY: Final = -2
+LEAVING_TEMPORARILY: Final = -2
 
 
 class MemberState(StrEnum):
@@ -49,9 +49,9 @@ class ConsumerMember:
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
-    assigned: dict[Part, int] = field(default_factory=dict)
-    revoking: dict[Part, int] = field(default_factory=dict)
-    classic: Joining | None = None
+    assigned: dict[TopicIdPartition, int] = field(default_factory=dict)
+    revoking: dict[TopicIdPartition, int] = field(default_factory=dict)
+    classic: JoinRequest | None = None
 
     @property
     def size(self) -> int:
@@ -71,10 +71,10 @@ class ConsumerMember:
     def reconcile(
         self,
         epoch: int,
-        target: Collection[Part],
+        target: Collection[TopicIdPartition],
         topic_ids: Collection[str],
-        taken_partitions: Collection[Part],
-        owned: Collection[Part] | None,
+        taken_partitions: Collection[TopicIdPartition],
+        owned: Collection[TopicIdPartition] | None,
         *,
         subscription_changed: bool,
     ) -> None:
@@ -114,33 +114,33 @@ class ConsumerMember:
             classic=self.classic,
         )
 
-    def go_away(self) -> None:
+    def leave_temporarily(self) -> None:
         """A static member leaves temporarily; it keeps its partitions."""
-        self.epoch = AWAY
+        self.epoch = LEAVING_TEMPORARILY
         self.revoking = {}
         self.assigned = dict.fromkeys(self.assigned, 0)
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         """The state to store for a restart."""
         return {
-            **{name: getattr(self, name) for name in _PLAIN},
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
             "topics": sorted(self.topics),
-            "assigned": _listed(self.assigned),
-            "revoking": _listed(self.revoking),
-            "classic": None if self.classic is None else self.classic.stored(),
+            "assigned": _to_list(self.assigned),
+            "revoking": _to_list(self.revoking),
+            "classic": None if self.classic is None else self.classic.to_journal(),
         }
 
     @classmethod
-    def restored(cls, stored: Mapping[str, Any]) -> Self:
+    def from_journal(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
         assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
-        plain_fields = {name: stored[name] for name in _PLAIN}
+        plain_fields = {name: stored[name] for name in _PLAIN_FIELDS}
         member = cls(**plain_fields, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
         member.state = MemberState(stored["state"])
-        member.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
+        member.classic = None if stored["classic"] is None else JoinRequest.from_journal(stored["classic"])
         return member
 
-    def _advance(self, epoch: int, target: set[Part], taken_partitions: Collection[Part], owned: Collection[Part] | None) -> None:
+    def _advance(self, epoch: int, target: set[TopicIdPartition], taken_partitions: Collection[TopicIdPartition], owned: Collection[TopicIdPartition] | None) -> None:
         kept = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition in target}
         revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition not in target}
         if revoked and _has_any(owned, revoked):
@@ -155,7 +155,7 @@ class ConsumerMember:
         self.state = MemberState.STABLE if available == missing else MemberState.UNRELEASED
         self.previous_epoch, self.epoch = self.epoch, epoch
 
-    def _unsubscribe(self, topic_ids: Collection[str], owned: Collection[Part] | None) -> None:
+    def _unsubscribe(self, topic_ids: Collection[str], owned: Collection[TopicIdPartition] | None) -> None:
         revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition[0] not in topic_ids}
         if not revoked:
             return
@@ -168,7 +168,7 @@ class ConsumerMember:
         self.previous_epoch = self.epoch
 
 
-_PLAIN: Final = (
+_PLAIN_FIELDS: Final = (
     "id",
     "instance_id",
     "rack_id",
@@ -183,10 +183,10 @@ _PLAIN: Final = (
 )
 
 
-def _has_any(owned: Collection[Part] | None, partitions: Collection[Part]) -> bool:
+def _has_any(owned: Collection[TopicIdPartition] | None, partitions: Collection[TopicIdPartition]) -> bool:
     """Whether a member owns any of these; assumed if it does not report."""
     return owned is None or any(partition in partitions for partition in owned)
 
 
-def _listed(partitions: Mapping[Part, int]) -> list[tuple[str, int, int]]:
+def _to_list(partitions: Mapping[TopicIdPartition, int]) -> list[tuple[str, int, int]]:
     return [(topic, index, epoch) for (topic, index), epoch in partitions.items()]

@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 
 if TYPE_CHECKING:
     from kproxy.broker.clock import Clock, Timer
     from kproxy.broker.cluster import Cluster
-    from kproxy.broker.groups.offsets import Committed
+    from kproxy.broker.groups.offsets import CommittedOffset
     from kproxy.broker.groups.settings import GroupSettings
     from kproxy.broker.topics import Topics
 
 #: Takes the response body of a pending request.
 Respond: TypeAlias = Callable[[Mapping[str, Any]], None]
 #: Called with a topic id and a partition index; raises `ApiError` if its offset cannot be committed.
-PlaceCheck: TypeAlias = Callable[[str, int], None]
+PartitionCheck: TypeAlias = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Group(ABC):
     @abstractmethod
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
-    ) -> PlaceCheck:
+    ) -> PartitionCheck:
         """Raise `ApiError` unless the sender may commit offsets; return the check for each partition.
 
         Args:
@@ -98,18 +98,18 @@ class Group(ABC):
     def check_deletion(self) -> None:
         """Raise `ApiError` unless the group can be deleted."""
         if not self.is_empty:
-            raise Refused(Error.NON_EMPTY_GROUP, f"Group {self.id} is not empty.")
+            raise ApiError(Error.NON_EMPTY_GROUP, f"Group {self.id} is not empty.")
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member subscribes to the topic, as far as known."""
 
     @abstractmethod
-    def unused_since(self, committed: Committed) -> int | None:
+    def unused_since(self, committed: CommittedOffset) -> int | None:
         """Return since when an offset is unused, in ms since the epoch; None while it may be in use."""
 
     @abstractmethod
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         """The state to store for a restart, with its `type`."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ class Timers:
             del self._set[name]
             callback()
 
-        self._set[name] = self._clock.later(delay_ms, expire)
+        self._set[name] = self._clock.schedule(delay_ms, expire)
 
     def has(self, name: str) -> bool:
         """Whether it is set and pending."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.group import Group, GroupContext
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 G = TypeVar("G", bound=Group)
 
-_KINDS: Final[dict[str, type[Group]]] = {kind.type: kind for kind in (ClassicGroup, ConsumerGroup, ShareGroup)}
+_GROUP_TYPES: Final[dict[str, type[Group]]] = {kind.type: kind for kind in (ClassicGroup, ConsumerGroup, ShareGroup)}
 _TABLE: Final = "groups"
 _MAX_GROUPS: Final = 10_000
 _MAX_BYTES: Final = 64 << 20  # of all members' data: subscriptions, assignments
@@ -40,25 +40,25 @@ class Groups:
         self._tidied = cluster.clock.now()
         self._member_bytes = 0  # upper bound in bytes: includes members that left since the last count
         for group_id, stored in cluster.journal.entries(_TABLE):
-            group = self._by_id[group_id] = _KINDS[stored["type"]](group_id, self._context)
+            group = self._by_id[group_id] = _GROUP_TYPES[stored["type"]](group_id, self._context)
             group.restore(stored)
         for group_id in self._offsets.groups():
             if group_id not in self._by_id:
                 self.add(ClassicGroup(group_id, self._context))
 
     def __iter__(self) -> Iterator[Group]:
-        self._tidy()
+        self._clean_up()
         return iter(list(self._by_id.values()))
 
     def get(self, group_id: str) -> Group | None:
         """Return a group of any type."""
-        self._tidy()
+        self._clean_up()
         return self._by_id.get(group_id)
 
     def find(self, group_id: str) -> Group:
         """Return a group of any type; raise `ApiError` with GROUP_ID_NOT_FOUND if it does not exist."""
         if (group := self.get(group_id)) is None:
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def for_commits(self, group_id: str) -> Group:
@@ -76,9 +76,9 @@ class Groups:
             return group
         if group is None or (isinstance(group, ConsumerGroup) and group.is_empty):
             return self.add(ClassicGroup(group_id, self._context))
-        if isinstance(group, ConsumerGroup) and self.settings.migrates("upgrade", "downgrade"):
+        if isinstance(group, ConsumerGroup) and self.settings.allows_migration("upgrade", "downgrade"):
             return group
-        raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
+        raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
 
     def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
         """Process a heartbeat of a consumer group member; joining may create the group.
@@ -91,16 +91,16 @@ class Groups:
             return group.consumer_heartbeat(heartbeat)
         if group is None and heartbeat.epoch != 0:
             kind = "Consumer group" if heartbeat.epoch > 0 else "Group"
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if heartbeat.epoch != 0 or not isinstance(group, ClassicGroup | None):
-            raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         self._ensure_capacity(group_id)
         consumer_group = ConsumerGroup(group_id, self._context)
         try:
             if group is not None and not group.is_empty:
                 upgrade(group, consumer_group, self._context)
             response = consumer_group.consumer_heartbeat(heartbeat)
-        except Refused:  # a rejected member does not create a group
+        except ApiError:  # a rejected member does not create a group
             consumer_group.close()
             raise
         self.add(consumer_group)
@@ -117,7 +117,7 @@ class Groups:
             return self.add(ShareGroup(group_id, self._context))
         if not isinstance(group, ShareGroup):
             message = f"Group {group_id} is not a share group." if group else f"Group {group_id} not found."
-            raise Refused(Error.GROUP_ID_NOT_FOUND, message)
+            raise ApiError(Error.GROUP_ID_NOT_FOUND, message)
         return group
 
     def add(self, group: G) -> G:
@@ -141,7 +141,7 @@ class Groups:
 
     def store(self, group: Group) -> None:
         """Store a group's state for a restart."""
-        self._journal.put(_TABLE, group.id, group.stored())
+        self._journal.put(_TABLE, group.id, group.to_journal())
 
     def check_capacity(self, size: int) -> None:
         """Raise `ApiError` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
@@ -150,15 +150,15 @@ class Groups:
             self._member_bytes = size + sum(group.size for group in self._by_id.values())
         if self._member_bytes > _MAX_BYTES:
             self._member_bytes -= size
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MAX_BYTES} bytes")
+            raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MAX_BYTES} bytes")
 
     def _ensure_capacity(self, group_id: str) -> None:
         if group_id not in self._by_id and len(self._by_id) >= _MAX_GROUPS:
-            self._tidy(at_once=True)
+            self._clean_up(at_once=True)
             if len(self._by_id) >= _MAX_GROUPS:
-                raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MAX_GROUPS} groups")
+                raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MAX_GROUPS} groups")
 
-    def _tidy(self, *, at_once: bool = False) -> None:
+    def _clean_up(self, *, at_once: bool = False) -> None:
         """Delete expired offsets, and groups that have nothing left."""
         now = self._clock.now()
         if not at_once and now < self._tidied + self.settings.retention_check_ms:

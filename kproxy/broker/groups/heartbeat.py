@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.consumer_member import ConsumerMember
 
 
@@ -27,7 +27,7 @@ class ConsumerHeartbeat:
     topics: frozenset[str] | None = None
     regex: str | None = None
     assignor: str | None = None
-    owned: frozenset[Part] | None = None
+    owned: frozenset[TopicIdPartition] | None = None
     visible: Callable[[str], bool] = lambda topic: True
 
     @property
@@ -48,17 +48,17 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
             f"The consumer group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
-        raise Refused(Error.FENCED_MEMBER_EPOCH, message)
+        raise ApiError(Error.FENCED_MEMBER_EPOCH, message)
 
 
-def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
+def check_assigned_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
     """Raise `ApiError` unless the member has owned the partition since that epoch or an older one."""
     topic_id_partition = topic_id, partition
     since = member.assigned.get(topic_id_partition, member.revoking.get(topic_id_partition))
     if since is None or epoch < since:
-        raise Refused(stale(member))
+        raise ApiError(stale_epoch_error(member))
 
 
-def stale(member: ConsumerMember) -> Error:
+def stale_epoch_error(member: ConsumerMember) -> Error:
     """Return the error for an outdated epoch; the classic protocol has its own."""
     return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION

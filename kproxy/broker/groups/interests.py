@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.consumer_member import ConsumerMember
 from kproxy.broker.topics import Topic, Topics
 from kproxy.filters.pattern import PatternError, compile_pattern
 
 
-class Interests:
+class SubscribedTopics:
     """The topics that members subscribe to; patterns are matched again when topics are created or deleted."""
 
     def __init__(self, topics: Topics) -> None:
@@ -32,7 +32,7 @@ class Interests:
         names = frozenset(topic.name for topic in self._topics)
         cached = self._matching if names == self._looked_at else {}
         self._matching = {
-            pattern: cached[pattern] if pattern in cached else frozenset(filter(visible, filter(matcher(pattern), names)))
+            pattern: cached[pattern] if pattern in cached else frozenset(filter(visible, filter(compile_matcher(pattern), names)))
             for pattern in patterns
         }
         self._looked_at = names
@@ -52,7 +52,7 @@ class Interests:
 
 
 @functools.lru_cache(maxsize=256)
-def matcher(pattern: str) -> Callable[[str], bool]:
+def compile_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a function that matches whole names against a pattern in RE2 syntax, of which filters support a subset.
 
     Raises:
@@ -63,4 +63,4 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         return compile_pattern(f"{flag}^({pattern.removeprefix(flag)})$")
     except PatternError as error:
         message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
-        raise Refused(Error.INVALID_REGULAR_EXPRESSION, message) from None
+        raise ApiError(Error.INVALID_REGULAR_EXPRESSION, message) from None

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.access import allowed
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.group import PlaceCheck
-from kproxy.broker.groups.offsets import Committed, Place
+from kproxy.broker.access import is_allowed
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.group import PartitionCheck
+from kproxy.broker.groups.offsets import CommittedOffset, TopicPartition
 from kproxy.broker.groups.settings import GroupSettings
 from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
@@ -42,11 +42,11 @@ class OffsetRows:
         async for entry in paced(request.body["topics"]):
             try:
                 topic, error = topics.find(entry.get("name"), entry.get("topic_id")), Error.NONE
-            except Refused as api_error:
+            except ApiError as api_error:
                 topic, error = None, api_error.error
             # Clients without READ permission must not learn whether a topic exists.
             name = entry.get("name") if topic is None else topic.name
-            if name is not None and not allowed(request, "READ", "TOPIC", name):
+            if name is not None and not is_allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
             rows_of_topic = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
             rows._by_topic.append((entry, rows_of_topic))
@@ -63,17 +63,17 @@ class OffsetRows:
         return [row for row in self if row.error is Error.NONE]
 
     @contextmanager
-    def refusing(self, rows: Collection[OffsetRow]) -> Iterator[None]:
+    def recording_errors(self, rows: Collection[OffsetRow]) -> Iterator[None]:
         """Record an error raised inside the block for all of these rows."""
         try:
             yield
-        except Refused as api_error:
+        except ApiError as api_error:
             for row in rows:
                 row.error = api_error.error
 
     def commits(
-        self, rows: Iterable[OffsetRow], check: PlaceCheck, expires: int | None = None
-    ) -> dict[Place, Committed]:
+        self, rows: Iterable[OffsetRow], check: PartitionCheck, expires: int | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
         """Return the offsets to commit; overlong metadata is rejected.
 
         Args:
@@ -92,7 +92,7 @@ class OffsetRows:
                 continue
             check(row.topic.id, index)
             committed_at = row.entry.get("commit_timestamp", -1)
-            offsets[row.topic.name, index] = Committed(
+            offsets[row.topic.name, index] = CommittedOffset(
                 row.entry["committed_offset"],
                 row.entry.get("committed_leader_epoch", -1),
                 metadata,

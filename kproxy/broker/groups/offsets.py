@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.topics import Topics
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 #: A topic name and a partition index.
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 
 _MAX_OFFSETS: Final = 1_000_000  # of all groups, including staged ones; further commits are rejected
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffset:
     """A group's committed offset in one partition.
 
     Attributes:
@@ -44,7 +44,7 @@ class Committed:
 
 @dataclass(slots=True)
 class _StoredOffset:
-    committed: Committed
+    committed: CommittedOffset
     order: int  # over all commits, staged or not: the latest one applies
 
 
@@ -59,32 +59,32 @@ class Offsets:
         self._journal = cluster.journal
         self._orders = itertools.count()
         self._count = 0
-        self._committed: dict[str, dict[Place, _StoredOffset]] = {}
+        self._committed: dict[str, dict[TopicPartition, _StoredOffset]] = {}
         self._staged: dict[
-            str, dict[int, dict[Place, tuple[int, _StoredOffset]]]
+            str, dict[int, dict[TopicPartition, tuple[int, _StoredOffset]]]
         ] = {}  # group -> producer id -> (epoch, ...)
         for key, value in cluster.journal.entries("offsets"):
             group, topic, partition = json.loads(key)
-            self._store(group, (topic, partition), _StoredOffset(Committed(**value), next(self._orders)))
+            self._store(group, (topic, partition), _StoredOffset(CommittedOffset(**value), next(self._orders)))
         for key, value in cluster.journal.entries("staged offsets"):
             group, topic, partition, producer_id = json.loads(key)
             epoch, fields = value["producer_epoch"], value["committed"]
             staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
-            staged[topic, partition] = epoch, _StoredOffset(Committed(**fields), next(self._orders))
+            staged[topic, partition] = epoch, _StoredOffset(CommittedOffset(**fields), next(self._orders))
             self._count += 1
 
     def groups(self) -> Iterator[str]:
         """Return every group with offsets, committed or staged."""
         return iter(list(dict.fromkeys((*self._committed, *self._staged))))
 
-    def of(self, group: str) -> Mapping[Place, Committed]:
+    def of(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """Return a group's committed offsets. Removes the offsets of deleted topics."""
         stored = self._committed.get(group, {})
         for topic_partition in [topic_partition for topic_partition, offset in stored.items() if self._is_deleted(topic_partition[0], offset.committed)]:
             self.delete(group, topic_partition)
         return {topic_partition: offset.committed for topic_partition, offset in stored.items()}
 
-    def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
+    def commit(self, group: str, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Store offsets of a group.
 
         Raises:
@@ -95,7 +95,7 @@ class Offsets:
             self._store(group, topic_partition, _StoredOffset(committed, next(self._orders)))
             self._journal.put("offsets", _key(group, topic_partition), asdict(committed))
 
-    def delete(self, group: str, topic_partition: Place) -> None:
+    def delete(self, group: str, topic_partition: TopicPartition) -> None:
         """Delete an offset of a group; staged ones stay."""
         stored = self._committed.get(group, {})
         if stored.pop(topic_partition, None) is not None:
@@ -112,7 +112,7 @@ class Offsets:
             for topic_partition in staged:
                 self._unstage(group, topic_partition, producer_id)
 
-    def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[Place, Committed]) -> None:
+    def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Stage offsets, which take effect if the producer's transaction commits.
 
         Raises:
@@ -145,27 +145,27 @@ class Offsets:
         if not producers:
             self._staged.pop(group, None)
 
-    def pending(self, group: str) -> frozenset[Place]:
+    def pending(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions with staged offsets."""
         return frozenset(topic_partition for staged in self._staged.get(group, {}).values() for topic_partition in staged)
 
-    def _store(self, group: str, topic_partition: Place, stored: _StoredOffset) -> None:
+    def _store(self, group: str, topic_partition: TopicPartition, stored: _StoredOffset) -> None:
         offsets = self._committed.setdefault(group, {})
         self._count += topic_partition not in offsets
         offsets[topic_partition] = stored
 
-    def _unstage(self, group: str, topic_partition: Place, producer_id: int) -> None:
+    def _unstage(self, group: str, topic_partition: TopicPartition, producer_id: int) -> None:
         self._count -= 1
         self._journal.put("staged offsets", _key(group, topic_partition, producer_id), None)
 
-    def _is_deleted(self, topic: str, committed: Committed) -> bool:
+    def _is_deleted(self, topic: str, committed: CommittedOffset) -> bool:
         current_topic = self._topics.named(topic)
         return current_topic is None or current_topic.id != committed.topic_id
 
     def _check_capacity(self, more: int) -> None:
         if self._count + more > _MAX_OFFSETS:
-            raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
+            raise ApiError(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 
-def _key(group: str, topic_partition: Place, *more: Any) -> str:
+def _key(group: str, topic_partition: TopicPartition, *more: Any) -> str:
     return json.dumps((group, *topic_partition, *more))

@@ -17,7 +17,7 @@ from kproxy.broker.groups.group import Group, GroupContext, Timers
 from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription
 
 #: The response to a member that has been replaced.
-GONE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
+UNKNOWN_MEMBER_RESPONSE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
 
 #: Names of timers; others are member ids, which contain a hyphen.
 JOIN: Final = "join"
@@ -33,7 +33,7 @@ class RebalanceState(StrEnum):
     STABLE = "Stable"
 
 
-class Rounds(Group):
+class ClassicRebalance(Group):
     """The members of a classic group, and their rebalance.
 
     A rebalance starts when a member joins or leaves: all members must rejoin. When all have, or the longest rebalance
@@ -77,9 +77,9 @@ class Rounds(Group):
         """Become stable with these members, or empty without any; if `protocol` is None they vote for it."""
         self.members = {member.id: member for member in members}
         self._static = {member.instance_id: member.id for member in members if member.instance_id is not None}
-        self.protocol, self.leader = protocol or (self._voted() if members else None), leader
-        self._topics = self._subscribed()
-        self._become(RebalanceState.STABLE if members else RebalanceState.EMPTY)
+        self.protocol, self.leader = protocol or (self._elected_protocol() if members else None), leader
+        self._topics = self._subscribed_topics()
+        self._set_state(RebalanceState.STABLE if members else RebalanceState.EMPTY)
         for member in members:
             self._expect(member)
 
@@ -92,7 +92,7 @@ class Rounds(Group):
         self._unsynced.clear()
         self._timers.cancel(SYNC)
         was_empty = self.is_empty
-        self._become(RebalanceState.PREPARING)
+        self._set_state(RebalanceState.PREPARING)
         if was_empty:
             delay = self._context.settings.initial_delay_ms
             self._wait_for_more(delay, max(self._rebalance_timeout_ms() - delay, 0))
@@ -129,14 +129,14 @@ class Rounds(Group):
         self._timers.cancel(JOIN)
         for late_member in [member for member in self.members.values() if member.join is None and member.instance_id is None]:
             self._forget(late_member.id)
-        if self.members and not self._elect():
+        if self.members and not self._elect_leader():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
             return
         self.generation += 1
         self._unsynced = set(self.members)
-        self.protocol = self._voted() if self.members else None
-        self._topics = self._subscribed()
-        self._become(RebalanceState.COMPLETING if self.members else RebalanceState.EMPTY)
+        self.protocol = self._elected_protocol() if self.members else None
+        self._topics = self._subscribed_topics()
+        self._set_state(RebalanceState.COMPLETING if self.members else RebalanceState.EMPTY)
         if not self.members:
             self._context.store(self)
             return
@@ -144,9 +144,9 @@ class Rounds(Group):
             member.respond_to_join(self._joined(member))
             self._expect(member)
             member.is_new = False
-        self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
+        self._timers.set(SYNC, self._rebalance_timeout_ms(), self._on_sync_timeout)
 
-    def _sync_over(self) -> None:
+    def _on_sync_timeout(self) -> None:
         for member_id in list(self._unsynced):
             self._forget(member_id)
         self.prepare()
@@ -167,10 +167,10 @@ class Rounds(Group):
             "protocol_name": self.protocol,
             "leader": self.leader,
             "member_id": member.id,
-            "members": self._as_joined() if is_leader else [],
+            "members": self._join_response_members() if is_leader else [],
         }
 
-    def _as_joined(self) -> list[Mapping[str, Any]]:
+    def _join_response_members(self) -> list[Mapping[str, Any]]:
         return [
             {
                 "member_id": member.id,
@@ -187,7 +187,7 @@ class Rounds(Group):
             "assignment": member.assignment,
         }
 
-    def _become(self, state: RebalanceState) -> None:
+    def _set_state(self, state: RebalanceState) -> None:
         self._before, self._now = self._now, state
         self._since = self._context.clock.now()
 
@@ -200,7 +200,7 @@ class Rounds(Group):
         if (member := self.members.get(member_id)) is not None:
             if member.waits and not member.is_new:
                 return  # the broker itself was late
-            member.respond_to_join(GONE)
+            member.respond_to_join(UNKNOWN_MEMBER_RESPONSE)
         self._forget(member_id)
         if self._now is RebalanceState.PREPARING:
             if self._all_joined():
@@ -219,7 +219,7 @@ class Rounds(Group):
         self._unsynced.discard(member_id)
         self._timers.cancel(member_id)
 
-    def _elect(self) -> bool:
+    def _elect_leader(self) -> bool:
         """Choose a leader that has joined; return False if nobody has."""
         if self.members[self.leader or ""].join is None:
             joined_id = next((member.id for member in self.members.values() if member.join is not None), None)
@@ -227,11 +227,11 @@ class Rounds(Group):
             return joined_id is not None
         return True
 
-    def _voted(self) -> str:
+    def _elected_protocol(self) -> str:
         candidates = set.intersection(*(set(member.protocols) for member in self.members.values()))
         return Counter(member.vote(candidates) for member in self.members.values()).most_common(1)[0][0]
 
-    def _subscribed(self) -> frozenset[str] | None:
+    def _subscribed_topics(self) -> frozenset[str] | None:
         """Return the topics of all members; None if unknown."""
         if self.protocol_type != CONSUMER:
             return None

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import ASSIGNORS, Part, Subscriber
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import ASSIGNORS, TopicIdPartition, Subscriber
 from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
 from kproxy.broker.groups.group import Group, GroupContext, Timers
-from kproxy.broker.groups.interests import Interests
+from kproxy.broker.groups.interests import SubscribedTopics
 from kproxy.broker.groups.subscriptions import CONSUMER
 
 
@@ -32,10 +32,10 @@ class Reconciliation(Group):
         self.protocol_type = CONSUMER
         self.epoch = self.assignment_epoch = 1
         self.members: dict[str, ConsumerMember] = {}
-        self.target: dict[str, frozenset[Part]] = {}
+        self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self._static: dict[str, str] = {}  # instance -> member
         self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
-        self._interests = Interests(context.topics)
+        self._interests = SubscribedTopics(context.topics)
         self._timers = Timers(context.clock)
 
     @property
@@ -65,22 +65,22 @@ class Reconciliation(Group):
     def close(self) -> None:
         self._timers.cancel_all()
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
-            "members": [member.stored() for member in self.members.values()],
+            "members": [member.to_journal() for member in self.members.values()],
             "target": {member: sorted(partitions) for member, partitions in self.target.items()},
             "partitions": self._partitions,
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         target = {member: frozenset((t, i) for t, i in partitions) for member, partitions in stored["target"].items()}
-        self.settle(stored["epoch"], [ConsumerMember.restored(member) for member in stored["members"]], target)
+        self.settle(stored["epoch"], [ConsumerMember.from_journal(member) for member in stored["members"]], target)
         self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
-    def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[Part]]) -> None:
+    def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[TopicIdPartition]]) -> None:
         """Set the members, their target assignment, and the epoch."""
         self.epoch = self.assignment_epoch = epoch
         self.target = dict(target)
@@ -94,7 +94,7 @@ class Reconciliation(Group):
     def _progress(
         self,
         member: ConsumerMember,
-        owned: Collection[Part] | None,
+        owned: Collection[TopicIdPartition] | None,
         visible: Callable[[str], bool] | None,
         *,
         subscription_changed: bool,
@@ -131,18 +131,18 @@ class Reconciliation(Group):
     def _check_capacity(self, member_id: str) -> None:
         if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
             message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
+            raise ApiError(Error.GROUP_MAX_SIZE_REACHED, message)
 
     def _known(self, member_id: str, instance_id: str | None, *, any_id: bool = False) -> ConsumerMember:
         if instance_id is not None:
             if (current_id := self._static.get(instance_id)) is None:
-                raise Refused(Error.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+                raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
             if current_id != member_id and (member_id or not any_id):
                 message = f"Static member {member_id} with instance id {instance_id} was fenced by member {current_id}."
-                raise Refused(Error.FENCED_INSTANCE_ID, message)
+                raise ApiError(Error.FENCED_INSTANCE_ID, message)
             member_id = current_id
         if (member := self.members.get(member_id)) is None:
-            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+            raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
     def _replace(self, replaced: ConsumerMember, member_id: str) -> ConsumerMember:

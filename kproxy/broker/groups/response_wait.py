@@ -9,7 +9,7 @@ from typing import Any
 from kproxy.broker.groups.group import Respond
 
 
-async def response_of(call: Callable[[Respond], None]) -> Mapping[str, Any]:
+async def wait_for_response(call: Callable[[Respond], None]) -> Mapping[str, Any]:
     """Call a group and wait for its response. As in Kafka, a client that disconnects meanwhile is not noticed."""
     future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
     call(lambda body: None if future.done() else future.set_result(body))

@@ -63,7 +63,7 @@ class GroupSettings:
         """Return how often members of a consumer group should send heartbeats."""
         return int(self._configs.group(group, "consumer.heartbeat.interval.ms"))
 
-    def migrates(self, *policies: str) -> bool:
+    def allows_migration(self, *policies: str) -> bool:
         """Whether groups with members may change their protocol under one of these policies."""
         return self._configs.broker("group.consumer.migration.policy").lower() in (*policies, "bidirectional")
 

@@ -12,7 +12,7 @@ from dissectors.wire.layout import layout
 #: The protocol type of consumers.
 CONSUMER: Final = "consumer"
 
-_NEWEST: Final = 3
+_NEWEST_VERSION: Final = 3
 
 
 def read_subscription(data: bytes) -> Mapping[str, Any] | None:
@@ -27,7 +27,7 @@ def read_assignment(data: bytes) -> Mapping[str, Any] | None:
 
 def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes:
     """Encode a ConsumerProtocolAssignment of these partitions by topic, with its version."""
-    version = min(version, _NEWEST)
+    version = min(version, _NEWEST_VERSION)
     assigned = [{"topic": topic, "partitions": indexes} for topic, indexes in partitions.items()]
     assignment = encode(
         layout("ConsumerProtocolAssignment", version), {"assigned_partitions": assigned, "user_data": None}
@@ -44,5 +44,5 @@ def _read(name: str, data: bytes) -> Mapping[str, Any] | None:
     # Like Kafka's reader: newer versions only append fields.
     if len(data) < 2 or (version := version_of(data)) < 0:
         return None
-    decoded = decode(layout(name, min(version, _NEWEST)), data, 2)
+    decoded = decode(layout(name, min(version, _NEWEST_VERSION)), data, 2)
     return None if decoded.error is not None else decoded.values

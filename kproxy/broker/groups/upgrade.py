@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.classic import ClassicGroup
-from kproxy.broker.groups.classic_member import ClassicMember, Joining
+from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import ConsumerMember
 from kproxy.broker.groups.group import GroupContext
@@ -25,23 +25,23 @@ def upgrade(group: ClassicGroup, new_group: ConsumerGroup, context: GroupContext
     Raises:
         ApiError: GROUP_ID_NOT_FOUND if it cannot be converted; the message has the reason.
     """
-    if not context.settings.migrates("upgrade"):
-        raise _refused(group, "online upgrade is disabled.")
+    if not context.settings.allows_migration("upgrade"):
+        raise _upgrade_error(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER or group.protocol is None:
-        raise _refused(group, "the group does not use the consumer embedded protocol.")
+        raise _upgrade_error(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > context.settings.consumer_size:
-        raise _refused(group, "the group size exceeds the consumer group maximum size.")
-    members = [_upgraded(group, member, group.protocol, context.topics) for member in group.members.values()]
+        raise _upgrade_error(group, "the group size exceeds the consumer group maximum size.")
+    members = [_convert_member(group, member, group.protocol, context.topics) for member in group.members.values()]
     new_group.settle(group.generation, members, {member.id: frozenset(member.assigned) for member in members})
 
 
-def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics: Topics) -> ConsumerMember:
+def _convert_member(group: ClassicGroup, member: ClassicMember, protocol: str, topics: Topics) -> ConsumerMember:
     subscription = read_subscription(member.protocols.get(protocol, b""))
-    assignment = read_assignment(member.assignment) if member.assignment else _NOTHING
+    assignment = read_assignment(member.assignment) if member.assignment else _EMPTY_ASSIGNMENT
     if subscription is None or assignment is None:
-        raise _refused(group, "the embedded consumer protocol is malformed.")
+        raise _upgrade_error(group, "the embedded consumer protocol is malformed.")
     if assignment["user_data"]:
-        raise _refused(
+        raise _upgrade_error(
             group,
             "an unsupported custom assignor is in use. "
             "Please refer to the documentation or switch to a default assignor before re-attempting the upgrade.",
@@ -56,8 +56,8 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics:
         frozenset(subscription["topics"]),
         epoch=group.generation,
         previous_epoch=group.generation,
-        assigned=dict.fromkeys(_parts(assignment, topics), group.generation),
-        classic=Joining(
+        assigned=dict.fromkeys(_assigned_partitions(assignment, topics), group.generation),
+        classic=JoinRequest(
             member.id,
             member.instance_id,
             member.client_id,
@@ -70,14 +70,14 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, protocol: str, topics:
     )
 
 
-_NOTHING: Mapping[str, Any] = {"assigned_partitions": [], "user_data": None}
+_EMPTY_ASSIGNMENT: Mapping[str, Any] = {"assigned_partitions": [], "user_data": None}
 
 
-def _parts(assignment: Mapping[str, Any], topics: Topics) -> list[Part]:
+def _assigned_partitions(assignment: Mapping[str, Any], topics: Topics) -> list[TopicIdPartition]:
     topics_found = ((topics.named(topic["topic"]), topic["partitions"]) for topic in assignment["assigned_partitions"])
     return [(topic.id, index) for topic, indexes in topics_found if topic is not None for index in indexes]
 
 
-def _refused(group: ClassicGroup, reason: str) -> Refused:
+def _upgrade_error(group: ClassicGroup, reason: str) -> ApiError:
     message = f"Cannot upgrade classic group {group.id} to consumer group because {reason}"
-    return Refused(Error.GROUP_ID_NOT_FOUND, message)
+    return ApiError(Error.GROUP_ID_NOT_FOUND, message)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from dissectors.records import encode
 from dissectors.records.batch import HEADER
-from dissectors.records.control import control
+from dissectors.records.control import read_control_key
 from dissectors.records.formats import CONTROL, TRANSACTIONAL
 
 _CONTROL_KEY: Final = struct.Struct(">hh")  # version, type
@@ -47,7 +47,7 @@ class Header(NamedTuple):
     @property
     def last_sequence(self) -> int:
         """The sequence of its last record; sequences wrap around to 0 after 2^31 - 1."""
-        return after(self.base_sequence, self.last_offset_delta)
+        return add_to_sequence(self.base_sequence, self.last_offset_delta)
 
 
 class StoredBatch(NamedTuple):
@@ -80,12 +80,12 @@ def read_header(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
     return Header._make(HEADER.unpack_from(data, start))
 
 
-def after(sequence: int, steps: int) -> int:
+def add_to_sequence(sequence: int, steps: int) -> int:
     """Return the sequence that many steps later."""
     return (sequence + steps) & _MAX_SEQUENCE
 
 
-def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int) -> StoredBatch:
+def build_marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int) -> StoredBatch:
     """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:
@@ -116,7 +116,7 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, tr
 
 def read_marker(record: dict[str, Any]) -> Marker | None:
     """Return the end of a transaction in a control record; None for other control records."""
-    kind = control(record["key"])["type"]
+    kind = read_control_key(record["key"])["type"]
     value = record["value"]
     if kind not in ("ABORT", "COMMIT") or value is None or len(value) < _MARKER_VALUE.size:
         return None

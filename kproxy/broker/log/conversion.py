@@ -7,11 +7,11 @@ from typing import Any
 
 from dissectors.records import decode, encode
 from dissectors.records.compression import codec_name
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log.batch import Header, StoredBatch
 
 
-def upgraded(data: bytes, partition: str) -> bytearray:
+def up_convert(data: bytes, partition: str) -> bytearray:
     """Convert message sets of format 0 or 1 to one batch of format 2 with the same codec, as Kafka before 4.0 does.
 
     Args:
@@ -24,21 +24,21 @@ def upgraded(data: bytes, partition: str) -> bytearray:
     batches = decode(data)
     codec = batches[0]["compression"]
     if len(batches) > 1 and any(batch["compression"] != "none" for batch in batches):
-        raise Refused(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
+        raise ApiError(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
     records = []
     for batch in batches:
         if not batch["crc_valid"] or any("crc" in record for record in batch["records"]):
-            raise Refused(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
+            raise ApiError(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
         if "error" in batch:
-            raise Refused(Error.INVALID_RECORD, batch["error"])
+            raise ApiError(Error.INVALID_RECORD, batch["error"])
         if batch.get("timestamp_type") == "LogAppendTime":
-            raise Refused(Error.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
+            raise ApiError(Error.INVALID_TIMESTAMP, "Producer should not set timestamp type to LogAppendTime.")
         records += batch["records"]
     values = [{**record, "offset": index} for index, record in enumerate(records)]
     return bytearray(encode([{"records": values, "compression": codec}]))
 
 
-def rebuilt(header: Header, records: Iterable[dict[str, Any]], compression: str) -> bytearray:
+def recompress(header: Header, records: Iterable[dict[str, Any]], compression: str) -> bytearray:
     """Return a batch with the same records, compressed with another codec.
 
     Args:
@@ -59,7 +59,7 @@ def rebuilt(header: Header, records: Iterable[dict[str, Any]], compression: str)
     return bytearray(encode([batch]))
 
 
-def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
+def down_convert(batch: StoredBatch, magic: int, offset: int) -> bytes:
     """Convert a batch to messages of format 0 or 1, for fetch versions that need it.
 
     Headers, sequences and, in format 0, timestamps are lost; a control batch becomes empty. As in Kafka, records before
@@ -73,7 +73,7 @@ def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
         return b""
     codec = codec_name(header.attributes)
     if codec == "zstd":
-        raise Refused(
+        raise ApiError(
             Error.UNSUPPORTED_COMPRESSION_TYPE, "Down-conversion of zstandard-compressed batches is not supported"
         )
     [decoded] = decode(batch.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 
 
-class Epochs:
+class LeaderEpochs:
     """Leader epochs of a partition with their start offsets (Kafka's LeaderEpochFileCache)."""
 
     def __init__(self) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dissectors.records import decode
-from kproxy.broker.change_signal import Changed
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.batch import Marker, StoredBatch, marker, read_marker
-from kproxy.broker.log.epochs import Epochs
+from kproxy.broker.change_signal import ChangeSignal
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.log.batch import Marker, StoredBatch, build_marker, read_marker
+from kproxy.broker.log.epochs import LeaderEpochs
 from kproxy.broker.log.index import BatchIndex
 from kproxy.broker.log.logs import Logs
-from kproxy.broker.log.producers import Aborted, ProducerStates
+from kproxy.broker.log.producers import AbortedTransaction, ProducerStates
 from kproxy.broker.storage.segments import Segments
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class Log:
         self.topic = topic
         self.name = f"{topic}-{index}"
         self.key = f"{topic_id}-{index}"
-        self.changed = Changed()
+        self.changed = ChangeSignal()
         self.producers = ProducerStates(self.name)
-        self.epochs = Epochs()
+        self.epochs = LeaderEpochs()
         self.size = 0
         self.closed = False
         self._cluster = cluster
@@ -108,7 +108,7 @@ class Log:
         offset = self.end_offset
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, offset)
         end = Marker(commit, coordinator_epoch)
-        self.append(marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now()))
+        self.append(build_marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now()))
         return offset
 
     async def synced(self) -> None:
@@ -127,7 +127,7 @@ class Log:
         """Start a new leader epoch."""
         self.epochs.begin(epoch, self.end_offset)
 
-    def aborted(self, start: int, end: int) -> list[Aborted]:
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records from `start` to below `end`, sorted by their end."""
         return self.producers.aborted(start, end)
 
@@ -184,7 +184,7 @@ class Log:
                 self._segments.delete_before(offset)
             except OSError as error:  # the files stay; their records are before the start offset
                 self._unstored(error)
-        self._logs.changed_by(-size - _OVERHEAD * len(removed))
+        self._logs.add_memory(-size - _OVERHEAD * len(removed))
 
     def delete_oldest(self, size: int) -> None:
         """Delete the oldest batches, of that many bytes in total, at least one."""
@@ -220,10 +220,10 @@ class Log:
         if self._segments is not None:
             self._segments.close()
 
-    def _unstored(self, error: OSError) -> Refused:
+    def _unstored(self, error: OSError) -> ApiError:
         path = Path(error.filename or self.name)
         self._cluster.storage.failed(path, error)
-        return Refused(Error.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}")
+        return ApiError(Error.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}")
 
     def _load(self, batch: StoredBatch) -> None:
         if batch.last_offset < self.start_offset:
@@ -243,5 +243,5 @@ class Log:
             if decoded["records"] and (end := read_marker(decoded["records"][0])) is not None:
                 self.producers.ended(header, end)
         elif header.producer_id >= 0:
-            self.producers.appended(header)
-        self._logs.changed_by(len(batch.data) + _OVERHEAD)
+            self.producers.record_batch(header)
+        self._logs.add_memory(len(batch.data) + _OVERHEAD)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from kproxy.broker.log.log import Log
 
 #: Fraction of `Options.retention_bytes` to delete at once when it is exceeded, to avoid deleting for every batch.
-_SHARE: Final = 32
+_DELETED_FRACTION: Final = 32
 
-_STARTS: Final = "log_starts"
+_START_OFFSETS_TABLE: Final = "log_starts"
 _DIRECTORY: Final = "logs"
 
 
@@ -35,7 +35,7 @@ class Logs:
         self._logs: set[Log] = set()
         self._memory = 0
         self._next_check: Timer | None = None
-        self._starts = {key: int(value["offset"]) for key, value in cluster.journal.entries(_STARTS)}
+        self._starts = {key: int(value["offset"]) for key, value in cluster.journal.entries(_START_OFFSETS_TABLE)}
         if cluster.options.data is not None:
             restrict(cluster.options.data / _DIRECTORY)
 
@@ -52,7 +52,7 @@ class Logs:
         """Unregister a deleted log, and its memory."""
         self.discard(log)
         self._starts.pop(log.key, None)
-        self._cluster.journal.put(_STARTS, log.key, None)
+        self._cluster.journal.put(_START_OFFSETS_TABLE, log.key, None)
 
     def segments(self, topic: str, index: int, topic_id: str) -> Segments | None:
         """Return a log's files on disk; None if it is in memory."""
@@ -66,16 +66,16 @@ class Logs:
     def store_start(self, log: Log) -> None:
         """Store a log's start offset."""
         self._starts[log.key] = log.start_offset
-        self._cluster.journal.put(_STARTS, log.key, {"offset": log.start_offset})
+        self._cluster.journal.put(_START_OFFSETS_TABLE, log.key, {"offset": log.start_offset})
 
-    def changed_by(self, memory: int) -> None:
+    def add_memory(self, memory: int) -> None:
         """Account for a change in a log's memory, in bytes."""
         self._memory += memory
         limit = self._cluster.options.retention_bytes
         if memory < 0:
             return
         while self._memory > limit:
-            max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _SHARE)
+            max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _DELETED_FRACTION)
 
     async def synced(self) -> None:
         """Return when all data appended to any log is as durable as configured.
@@ -90,7 +90,7 @@ class Logs:
         """Start applying retention."""
         self.check()
         interval = int(self._cluster.part(Configs).broker("log.retention.check.interval.ms"))
-        self._next_check = self._cluster.clock.later(interval, self.start)
+        self._next_check = self._cluster.clock.schedule(interval, self.start)
 
     def check(self) -> None:
         """Apply the topics' retention, and remove producers that have not written for a day."""

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.log.batch import Header, Marker, after
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.log.batch import Header, Marker, add_to_sequence
 
-_REMEMBERED: Final = 5  # batches; as many as an idempotent producer may have in flight
+_MAX_REMEMBERED_BATCHES: Final = 5  # batches; as many as an idempotent producer may have in flight
 #: Maximum number of producers without an open transaction that a log remembers; Kafka has no such limit.
 _MAX_PRODUCERS: Final = 50_000
 
 
-class Sent(NamedTuple):
+class SentBatch(NamedTuple):
     """A batch of a producer, for detecting duplicates: inclusive sequences and offsets, time in ms."""
 
     first_sequence: int
@@ -25,7 +25,7 @@ class Sent(NamedTuple):
     timestamp: int
 
 
-class Aborted(NamedTuple):
+class AbortedTransaction(NamedTuple):
     """An aborted transaction: from its first offset in this log to that of its marker.
 
     `last_stable_offset` is the last stable offset when it ended.
@@ -52,7 +52,7 @@ class ProducerState:
 
     id: int
     epoch: int = -1
-    batches: deque[Sent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    batches: deque[SentBatch] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED_BATCHES))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
     transaction_start: int | None = None
@@ -76,7 +76,7 @@ class ProducerStates:
         self._name = name
         self._states: dict[int, ProducerState] = {}
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction; oldest first
-        self._aborted: list[Aborted] = []  # by last_offset
+        self._aborted: list[AbortedTransaction] = []  # by last_offset
 
     def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._states.values())
@@ -90,7 +90,7 @@ class ProducerStates:
         """The first offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
-    def duplicate(self, header: Header) -> Sent | None:
+    def duplicate(self, header: Header) -> SentBatch | None:
         """Return the recent batch of the same producer that this one repeats."""
         state = self._states.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
@@ -112,20 +112,20 @@ class ProducerStates:
         first_sequence = header.base_sequence
         if header.producer_epoch != state.epoch:
             if first_sequence != 0:
-                raise Refused(
+                raise ApiError(
                     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {state.id} {where}: "
                     f"{header.producer_epoch} (request epoch), {first_sequence} (seq. number), "
                     f"{state.epoch} (current producer epoch)",
                 )
-        elif first_sequence != (after(state.last_sequence, 1) if state.batches else 0):
-            raise Refused(
+        elif first_sequence != (add_to_sequence(state.last_sequence, 1) if state.batches else 0):
+            raise ApiError(
                 Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {state.id} {where}: "
                 f"{first_sequence} (incoming seq. number), {state.last_sequence} (current end sequence number)",
             )
         if state.transaction_start is not None and not header.transactional:
-            raise Refused(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
+            raise ApiError(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int) -> None:
         """Raise `ApiError` unless a producer's transaction may be ended.
@@ -138,18 +138,18 @@ class ProducerStates:
             return
         self._check_epoch(state, epoch, offset)
         if state.coordinator_epoch > coordinator_epoch:
-            raise Refused(
+            raise ApiError(
                 Error.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {producer_id} at offset {offset} in partition {self._name}: "
                 f"{coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
             )
 
-    def appended(self, header: Header) -> None:
+    def record_batch(self, header: Header) -> None:
         """Record a batch that has been appended."""
         state = self._of(header.producer_id, header.producer_epoch)
         last_offset = header.base_offset + header.last_offset_delta
         state.batches.append(
-            Sent(header.base_sequence, header.last_sequence, header.base_offset, last_offset, header.max_timestamp)
+            SentBatch(header.base_sequence, header.last_sequence, header.base_offset, last_offset, header.max_timestamp)
         )
         state.last_timestamp = header.max_timestamp
         if header.transactional and state.transaction_start is None:
@@ -166,9 +166,9 @@ class ProducerStates:
         del self._open[state.id]
         if not end.commit:
             last_stable_offset = header.base_offset + 1 if self.first_open is None else self.first_open
-            self._aborted.append(Aborted(state.id, first_offset, header.base_offset, last_stable_offset))
+            self._aborted.append(AbortedTransaction(state.id, first_offset, header.base_offset, last_stable_offset))
 
-    def aborted(self, start: int, end: int) -> list[Aborted]:
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records from `start` to below `end`."""
         return [
             transaction
@@ -208,7 +208,7 @@ class ProducerStates:
 
     def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
-            raise Refused(
+            raise ApiError(
                 Error.INVALID_PRODUCER_EPOCH,
                 f"Epoch of producer {state.id} at offset {offset} in {self._name} is {epoch}, "
                 f"which is smaller than the last seen epoch {state.epoch}",

@@ -13,9 +13,9 @@ from dissectors.records.fast_path import read_records
 from dissectors.records.formats import TIMESTAMP_TYPE, entries
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log.batch import Header, StoredBatch, read_header
-from kproxy.broker.log.conversion import rebuilt, upgraded
+from kproxy.broker.log.conversion import recompress, up_convert
 from kproxy.broker.log.settings import LogSettings
 
 _NO_TIMESTAMP: Final = -1
@@ -25,7 +25,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 _MAX_INT64: Final = 2**63 - 1
 
 
-class RecordsRefused(Refused):
+class RecordValidationError(ApiError):
     """A batch is rejected because of some records: `records` has the index and error of each."""
 
     def __init__(self, error: Error, message: str, records: list[tuple[int, str]]) -> None:
@@ -33,7 +33,7 @@ class RecordsRefused(Refused):
         self.records = records
 
 
-class Prepared(NamedTuple):
+class PreparedBatch(NamedTuple):
     """A batch without offsets; and its LogAppendTime, -1 if not used."""
 
     header: Header
@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
         return StoredBatch(offset, offset + header.last_offset_delta, header.max_timestamp, bytes(self.data))
 
 
-def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -> Prepared | None:
+def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -> PreparedBatch | None:
     """Validate record data like a partition's leader, and turn it into one batch of format 2.
 
     Args:
@@ -70,7 +70,7 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
     spans = []
     for entry in entries(data, 0, len(data)):
         if entry.fault is not None:
-            raise Refused(Error.CORRUPT_MESSAGE, entry.fault.message)
+            raise ApiError(Error.CORRUPT_MESSAGE, entry.fault.message)
         if entry.magic is not None:
             _check_size(entry.end - entry.start, settings, partition)
             spans.append(entry)
@@ -78,47 +78,47 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
         return None
     magic = spans[0].magic
     if any(entry.magic != magic for entry in spans):
-        raise Refused(
+        raise ApiError(
             Error.INVALID_RECORD, f"Batches of different formats in one message set in topic partition {partition}"
         )
     if magic != 2:
-        converted = upgraded(bytes(data[: spans[-1].end]), partition)
+        converted = up_convert(bytes(data[: spans[-1].end]), partition)
         _check_size(len(converted), settings, partition)
-        return _checked(converted, settings, now, partition)
+        return _prepare_batch(converted, settings, now, partition)
     if len(spans) > 1:
-        raise Refused(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
-    return _checked(bytearray(data[: spans[0].end]), settings, now, partition)
+        raise ApiError(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
+    return _prepare_batch(bytearray(data[: spans[0].end]), settings, now, partition)
 
 
-def _checked(data: bytearray, settings: LogSettings, now: int, partition: str) -> Prepared:
-    header = _header(data, partition)
-    records = _records(data, header)
+def _prepare_batch(data: bytearray, settings: LogSettings, now: int, partition: str) -> PreparedBatch:
+    header = _read_header(data, partition)
+    records = _read_records(data, header)
     _check_records(records, header, settings, now, partition)
     codec = codec_name(header.attributes)
     target_codec = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
     if target_codec != codec:
-        data = rebuilt(header, records, target_codec)
+        data = recompress(header, records, target_codec)
         _check_size(len(data), settings, partition)
     if settings.append_time:
         max_timestamp, timestamp_type = now, TIMESTAMP_TYPE
     else:
         max_timestamp, timestamp_type = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
-    return Prepared(_stamped(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP)
+    return PreparedBatch(_stamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP)
 
 
 def _check_size(size: int, settings: LogSettings, partition: str) -> None:
     if size > settings.max_message_bytes:
-        raise Refused(
+        raise ApiError(
             Error.MESSAGE_TOO_LARGE,
             f"The record batch size in the append to {partition} is {size} bytes "
             f"which exceeds the maximum configured value of {settings.max_message_bytes}.",
         )
 
 
-def _header(data: bytearray, partition: str) -> Header:
+def _read_header(data: bytearray, partition: str) -> Header:
     """Parse and check the header of a batch from a client."""
     if len(data) < HEADER.size or google_crc32c.value(bytes(data[CRC_START:])) != read_header(data).crc:
-        raise Refused(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
+        raise ApiError(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
     header = read_header(data)
     where = f"in topic partition {partition}"
     count = header.records_count
@@ -142,11 +142,11 @@ def _header(data: bytearray, partition: str) -> Header:
             f"with producerId {header.producer_id} {where}"
         )
     if problem is not None:
-        raise Refused(Error.INVALID_RECORD, problem)
+        raise ApiError(Error.INVALID_RECORD, problem)
     return header
 
 
-def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
+def _read_records(data: bytearray, header: Header) -> list[dict[str, Any]]:
     payload = bytes(data[HEADER.size :])
     codec = header.attributes & _CODEC
     if codec:
@@ -155,13 +155,13 @@ def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
             payload = decompressor.decompress(codec, payload, offset=0)
             decompressor.charge_records(header.records_count, offset=0)
         except DecodeError as error:  # Kafka has no specific code for these
-            raise Refused(Error.UNKNOWN_SERVER_ERROR, error.message) from None
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR, error.message) from None
     try:
         records = read_records(payload, header._asdict())
     except (Irregularity, IndexError):
-        raise Refused(Error.INVALID_RECORD, "Found invalid record structure") from None
+        raise ApiError(Error.INVALID_RECORD, "Found invalid record structure") from None
     if codec and any(record["offset"] != index for index, record in enumerate(records)):
-        raise Refused(Error.INVALID_RECORD, "Offsets inside a compressed batch have gaps")
+        raise ApiError(Error.INVALID_RECORD, "Offsets inside a compressed batch have gaps")
     return records
 
 
@@ -192,9 +192,9 @@ def _check_records(
     if not record_errors:
         return
     if error is Error.INVALID_TIMESTAMP:
-        raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", record_errors)
+        raise RecordValidationError(error, "One or more records have been rejected due to invalid timestamp", record_errors)
     first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in record_errors[:3])
-    raise RecordsRefused(
+    raise RecordValidationError(
         error,
         f"One or more records have been rejected due to {len(record_errors)} record errors in total, "
         f"and only showing the first three errors at most: [{first_errors}]",
@@ -202,7 +202,7 @@ def _check_records(
     )
 
 
-def _stamped(data: bytearray, max_timestamp: int, timestamp_type: int) -> Header:
+def _stamp(data: bytearray, max_timestamp: int, timestamp_type: int) -> Header:
     """Return the header with that timestamp type and maximum; the CRC is recomputed only if they change."""
     header = read_header(data)
     if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != timestamp_type:

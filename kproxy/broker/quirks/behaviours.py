@@ -10,7 +10,7 @@ from dissectors import schemas
 from dissectors.wire.layout import Layout, layout
 from kproxy.broker.errors import Error
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
-from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuilt
+from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuild_records
 from kproxy.filters.errors import suggestion
 
 #: The second is that of a partition in AddPartitionsToTxn.
@@ -29,7 +29,7 @@ class Behaviour:
     make: Callable[..., None]
 
 
-def _error(quirk: Quirk, name: str) -> None:
+def _configure_error(quirk: Quirk, name: str) -> None:
     try:
         code = int(Error[name.upper()])
     except KeyError:
@@ -38,14 +38,14 @@ def _error(quirk: Quirk, name: str) -> None:
 
     def change_response(response: ServedResponse) -> None:
         if response.api == "Produce":  # a rejected batch must not be stored
-            response.body = _produced(response.request)
+            response.body = _produce_response(response.request)
         response_layout = layout(f"{response.api}Response", response.version)
         response.body = _with_errors(response_layout, response.body, code)
 
     quirk.before, quirk.skips = change_response, quirk.api == "Produce"
 
 
-def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
+def _produce_response(request: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "responses": [
             {
@@ -63,17 +63,17 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _with_errors(struct: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
     """Return the body with the code in its innermost error fields; at the top level if there are no others."""
-    new_body, has_errors = _innermost(struct, body, code)
+    new_body, has_errors = _set_innermost_errors(struct, body, code)
     return new_body if has_errors else {**body, "error_code": code}
 
 
-def _innermost(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
+def _set_innermost_errors(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
     """The struct with the code, and whether it has an error field; bodies may leave out fields with their default."""
     new_body, has_inner_errors = dict(body), False
     for field in struct.fields:
         rows = body.get(field.name) if field.array and field.struct is not None else None
         if rows and field.struct is not None:
-            results = [_innermost(field.struct, row, code) for row in rows]
+            results = [_set_innermost_errors(field.struct, row, code) for row in rows]
             if any(has_error for _, has_error in results):
                 new_body[field.name], has_inner_errors = [element for element, _ in results], True
     if has_inner_errors:
@@ -82,30 +82,30 @@ def _innermost(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict
     return {**new_body, **dict.fromkeys(names, code)}, bool(names)
 
 
-def _value(quirk: Quirk, path: str, text: str) -> None:
+def _configure_value(quirk: Quirk, path: str, text: str) -> None:
     parts = path.split(".")
     if not all(parts):
         raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
     def change_response(response: ServedResponse) -> None:
-        response.body = _changed(response.body, parts, text)
+        response.body = _set_field(response.body, parts, text)
 
     quirk.before = change_response
 
 
-def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mapping[str, Any]:
+def _set_field(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mapping[str, Any]:
     name = parts[0].removesuffix("[]")
     if name not in body:
         return body
     value = body[name]
     if len(parts) == 1:
-        return {**body, name: _like(value, text)}
+        return {**body, name: _convert_like(value, text)}
     if isinstance(value, Mapping):
-        return {**body, name: _changed(value, parts[1:], text)}
-    return {**body, name: [_changed(element, parts[1:], text) for element in value or ()]}
+        return {**body, name: _set_field(value, parts[1:], text)}
+    return {**body, name: [_set_field(element, parts[1:], text) for element in value or ()]}
 
 
-def _like(value: Any, text: str) -> Any:
+def _convert_like(value: Any, text: str) -> Any:
     """Convert the text to the type of the value, if known."""
     if text == "null":
         return None
@@ -114,11 +114,11 @@ def _like(value: Any, text: str) -> Any:
     if isinstance(value, bool):
         return text == "true"
     if isinstance(value, int | float):
-        return type(value)(int(text, 0) if isinstance(value, int) else float(text)) if _number(text) else value
+        return type(value)(int(text, 0) if isinstance(value, int) else float(text)) if _is_integer(text) else value
     return text
 
 
-def _number(text: str) -> bool:
+def _is_integer(text: str) -> bool:
     try:
         int(text, 0)
     except ValueError:
@@ -126,28 +126,28 @@ def _number(text: str) -> bool:
     return True
 
 
-def _loses(quirk: Quirk, loss: str) -> None:
+def _configure_loss(quirk: Quirk, loss: str) -> None:
     if loss not in LOSSES:
         raise ValueError(f"{loss!r} cannot be lost; use {' or '.join(LOSSES)}")
 
     def change_response(response: ServedResponse) -> None:
-        response.body = _rebuilt(response.body, loss)
+        response.body = _rebuild(response.body, loss)
 
     quirk.before = change_response
 
 
-def _rebuilt(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
+def _rebuild(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
     """The row with other record data, in it or in rows below it."""
     new_row = dict(row)
     for name in ("responses", "partitions"):
         if name in row:
-            new_row[name] = [_rebuilt(element, loss) for element in row[name]]
+            new_row[name] = [_rebuild(element, loss) for element in row[name]]
     if data := row.get("records"):
-        new_row["records"] = [rebuilt(b"".join(data), loss)]
+        new_row["records"] = [rebuild_records(b"".join(data), loss)]
     return new_row
 
 
-def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
+def _configure_versions(quirk: Quirk, lowest: str, highest: str) -> None:
     if not (lowest.isdecimal() and highest.isdecimal()):
         raise ValueError("versions takes the lowest and the highest version, as numbers")
     api = schemas.api_by_name(quirk.api)
@@ -166,7 +166,7 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
     quirk.description = f"ApiVersions advertises {api_name} from version {lowest} to {highest}"
 
 
-def _delay(quirk: Quirk, ms: str) -> None:
+def _configure_delay(quirk: Quirk, ms: str) -> None:
     if not ms.isdecimal():
         raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
 
@@ -176,15 +176,15 @@ def _delay(quirk: Quirk, ms: str) -> None:
     quirk.before = change_response
 
 
-def _drop(quirk: Quirk) -> None:
+def _configure_drop(quirk: Quirk) -> None:
     quirk.after = lambda response: response.frames.clear()
 
 
-def _duplicate(quirk: Quirk) -> None:
+def _configure_duplicate(quirk: Quirk) -> None:
     quirk.after = lambda response: response.frames.extend(response.frames[:1])
 
 
-def _correlation_id(quirk: Quirk, delta: str) -> None:
+def _configure_correlation_id(quirk: Quirk, delta: str) -> None:
     if not delta.lstrip("+-").isdecimal():
         raise ValueError(f"the correlation id's offset must be a number, not {delta!r}")
 
@@ -194,7 +194,7 @@ def _correlation_id(quirk: Quirk, delta: str) -> None:
     quirk.before = change_response
 
 
-def _close(quirk: Quirk) -> None:
+def _configure_close(quirk: Quirk) -> None:
     def change_frames(response: ServedResponse) -> None:
         response.frames.clear()
         response.close = True
@@ -202,7 +202,7 @@ def _close(quirk: Quirk) -> None:
     quirk.after = change_frames
 
 
-def _cut(quirk: Quirk, size: str) -> None:
+def _configure_cut(quirk: Quirk, size: str) -> None:
     if not size.isdecimal():
         raise ValueError(f"the number of bytes must be a number, not {size!r}")
 
@@ -214,14 +214,14 @@ def _cut(quirk: Quirk, size: str) -> None:
 
 
 BEHAVIOURS: Final[dict[str, Behaviour]] = {
-    "error": Behaviour(("ERROR",), "responds with {0}", _error),
-    "value": Behaviour(("FIELD", "VALUE"), "sets {0} to {1}", _value),
-    "loses": Behaviour(("LOSS",), "returns records without {0}", _loses),
-    "versions": Behaviour(("LOWEST", "HIGHEST"), "", _versions),
-    "delay": Behaviour(("MS",), "delays the response by {0} ms", _delay),
-    "drop": Behaviour((), "never responds", _drop),
-    "duplicate": Behaviour((), "responds twice", _duplicate),
-    "correlation_id": Behaviour(("DELTA",), "responds with a correlation id that is off by {0}", _correlation_id),
-    "close": Behaviour((), "closes the connection instead of responding", _close),
-    "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the response", _cut),
+    "error": Behaviour(("ERROR",), "responds with {0}", _configure_error),
+    "value": Behaviour(("FIELD", "VALUE"), "sets {0} to {1}", _configure_value),
+    "loses": Behaviour(("LOSS",), "returns records without {0}", _configure_loss),
+    "versions": Behaviour(("LOWEST", "HIGHEST"), "", _configure_versions),
+    "delay": Behaviour(("MS",), "delays the response by {0} ms", _configure_delay),
+    "drop": Behaviour((), "never responds", _configure_drop),
+    "duplicate": Behaviour((), "responds twice", _configure_duplicate),
+    "correlation_id": Behaviour(("DELTA",), "responds with a correlation id that is off by {0}", _configure_correlation_id),
+    "close": Behaviour((), "closes the connection instead of responding", _configure_close),
+    "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the response", _configure_cut),
 }

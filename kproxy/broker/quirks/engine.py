@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dissectors import schemas
 from dissectors.wire.layout import layout
-from kproxy.broker.frames import Head, without_defaults
+from kproxy.broker.frames import RequestHead, without_defaults
 from kproxy.broker.quirks.notation import parse
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 
@@ -26,17 +26,17 @@ class Quirks:
         """The description of each quirk, as sentences."""
         return [quirk.description for quirk in self._quirks]
 
-    def of(self, head: Head, body: Mapping[str, Any]) -> Sequence[Quirk]:
+    def of(self, head: RequestHead, body: Mapping[str, Any]) -> Sequence[Quirk]:
         """Return the quirks that apply to this request; random for quirks with a probability."""
         if not self._quirks:
             return ()
         api = schemas.api(head.api_key)
         assert api is not None
-        return [quirk for quirk in self._quirks if quirk.concerns(api.name, head.version, head.client_id, body)]
+        return [quirk for quirk in self._quirks if quirk.applies_to(api.name, head.version, head.client_id, body)]
 
 
 def apply_quirks(
-    quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]
+    quirks: Sequence[Quirk], head: RequestHead, request: Mapping[str, Any], body: Mapping[str, Any]
 ) -> ServedResponse:
     """Apply quirks to a response: its contents, delay, and whether the connection is closed afterwards.
 

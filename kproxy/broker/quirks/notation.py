@@ -35,13 +35,13 @@ def parse(text: str) -> list[Quirk]:
         QuirkError: The text is invalid.
     """
     if text in SETS:
-        return [_one(quirk) for quirk in SETS[text].quirks]
+        return [_parse_one(quirk) for quirk in SETS[text].quirks]
     if ":" not in text:
         raise QuirkError(f"unknown quirk {text!r}; {suggestion(text, SETS) or 'kproxy quirks lists them'}")
-    return [_one(text)]
+    return [_parse_one(text)]
 
 
-def _one(text: str) -> Quirk:
+def _parse_one(text: str) -> Quirk:
     condition_match = _CONDITIONS.fullmatch(text)
     assert condition_match is not None
     api, _, rest = condition_match[1].partition(":")
@@ -55,14 +55,14 @@ def _one(text: str) -> Quirk:
         versions, rest = range(low, high + 1), rest.partition(":")[2]
     quirk = Quirk(text, "", api, versions)
     try:
-        _act(quirk, rest)
-        _condition(quirk, condition_match[2])
+        _configure(quirk, rest)
+        _set_conditions(quirk, condition_match[2])
     except ValueError as error:
         raise QuirkError(f"quirk {text!r}: {error}") from None
     return quirk
 
 
-def _act(quirk: Quirk, action: str) -> None:
+def _configure(quirk: Quirk, action: str) -> None:
     name, *parameters = action.split(":")
     if behaviour := BEHAVIOURS.get(name):
         if len(parameters) != len(behaviour.parameters):
@@ -72,14 +72,14 @@ def _act(quirk: Quirk, action: str) -> None:
         quirk.description = f"{quirk.api} {behaviour.description.format(*parameters)}"
         behaviour.make(quirk, *parameters)
     elif action.startswith("{") or kind_of(name):
-        _write_under(quirk, edit_of(action))
+        _configure_edit(quirk, edit_of(action))
     else:
         kinds = (*BEHAVIOURS, *KIND_NAMES)
         raise ValueError(f"unknown kind {name!r}; {suggestion(name, kinds) or 'use one of ' + ', '.join(kinds)}")
 
 
-def _write_under(quirk: Quirk, make: EditMaker) -> None:
-    edits = _edits(quirk, make)
+def _configure_edit(quirk: Quirk, make: EditMaker) -> None:
+    edits = _edits_by_version(quirk, make)
     if not edits:
         raise EditError("it fits no version of the response")
 
@@ -92,11 +92,11 @@ def _write_under(quirk: Quirk, make: EditMaker) -> None:
     quirk.description = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
-def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
+def _edits_by_version(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
     """Return the edit for each version that it fits; if it fits none, raise the reason."""
     edits: dict[tuple[str, int], Edit] = {}
     last_error: EditError | None = None
-    for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):
+    for api in schemas.apis() if quirk.api == "*" else _find_api(quirk.api):
         for version in api.versions:
             if quirk.versions is not None and version not in quirk.versions:
                 continue
@@ -113,13 +113,13 @@ def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
     return edits
 
 
-def _named(api: str) -> Sequence[schemas.Api]:
+def _find_api(api: str) -> Sequence[schemas.Api]:
     known_api = schemas.api_by_name(api)
     assert known_api is not None
     return (known_api,)
 
 
-def _condition(quirk: Quirk, text: str) -> None:
+def _set_conditions(quirk: Quirk, text: str) -> None:
     for option in text.split(",")[1:]:
         name, _, value = option.partition("=")
         if name == "client":

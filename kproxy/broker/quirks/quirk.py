@@ -56,7 +56,7 @@ class ServedResponse:
 
 
 #: Changes the body or its edit, before it is encoded.
-Before: TypeAlias = Callable[[ServedResponse], None]
+ResponseChange: TypeAlias = Callable[[ServedResponse], None]
 
 
 @dataclass(slots=True)
@@ -71,8 +71,8 @@ class Quirk:
     description: str
     api: str
     versions: range | None = None
-    before: Before | None = None
-    after: Before | None = None
+    before: ResponseChange | None = None
+    after: ResponseChange | None = None
     skips: bool = False
     client: str | None = None
     topic: str | None = None
@@ -80,7 +80,7 @@ class Quirk:
     times: int | None = None
     chance: Callable[[], float] = random.random
 
-    def concerns(self, api: str, version: int, client_id: str | None, body: Mapping[str, Any]) -> bool:
+    def applies_to(self, api: str, version: int, client_id: str | None, body: Mapping[str, Any]) -> bool:
         """Whether the quirk applies to this request; random with a probability, and counts occurrences."""
         if self.api not in ("*", api) or (self.versions is not None and version not in self.versions):
             return False

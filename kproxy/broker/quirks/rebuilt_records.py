@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dissectors import records
-from dissectors.records.schema_ids import PREFIX
+from dissectors.records.schema_ids import PREFIX_SIZE
 from dissectors.wire.errors import EncodeError
 
 
 def _without_schema_ids(record: Mapping[str, Any]) -> dict[str, Any]:
     framed_fields = {name: record[name] for name in ("key", "value") if (record[name] or b"").startswith(b"\0")}
-    return {**record, **{name: data[PREFIX:] for name, data in framed_fields.items()}}
+    return {**record, **{name: data[PREFIX_SIZE:] for name, data in framed_fields.items()}}
 
 
 def _without_headers(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 }
 
 
-def rebuilt(data: bytes, loss: str) -> bytes:
+def rebuild_records(data: bytes, loss: str) -> bytes:
     """Return the record data without what is lost. Data that is not whole batches stays unchanged."""
     batches = [
         batch

@@ -23,7 +23,7 @@ class CompatibilityResult(NamedTuple):
     messages: list[str]
 
 
-def compared(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) -> CompatibilityResult:
+def compare_versions(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) -> CompatibilityResult:
     """Compare a new schema with older versions, the oldest first. May take seconds.
 
     Args:

@@ -33,42 +33,42 @@ async def schemas(subjects: Subjects, request: RestRequest, path: Mapping[str, s
     names = [name for name in subjects.names() if name.startswith(prefix)]
     start = -1 if request.flag("latestOnly") else 0
     return _page(
-        request, [described(version) for name in names for version in subjects.versions(name, deleted=deleted)[start:]]
+        request, [describe(version) for name in names for version in subjects.versions(name, deleted=deleted)[start:]]
     )
 
 
 @rest("GET /schemas/ids/{id}")
 async def schema_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schema = _with_id(subjects, path["id"])[0]
+    schema = _find_by_id(subjects, path["id"])[0]
     max_id = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
     return content(subjects, schema, request) | {"guid": guid(schema)} | max_id
 
 
 @rest("GET /schemas/ids/{id}/schema")
 async def text_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return content(subjects, _with_id(subjects, path["id"])[0], request)["schema"]
+    return content(subjects, _find_by_id(subjects, path["id"])[0], request)["schema"]
 
 
 @rest("GET /schemas/ids/{id}/subjects")
 async def subjects_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return _page(request, sorted({schema.subject for schema in _visible(subjects, request, path["id"])}))
+    return _page(request, sorted({schema.subject for schema in _visible_versions(subjects, request, path["id"])}))
 
 
 @rest("GET /schemas/ids/{id}/versions")
 async def versions_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schemas = _visible(subjects, request, path["id"])
+    schemas = _visible_versions(subjects, request, path["id"])
     return _page(request, [{"subject": schema.subject, "version": schema.version} for schema in schemas])
 
 
 @rest("GET /schemas/guids/{guid}")
 async def schema_by_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schema = _with_guid(subjects, path["guid"])
+    schema = _find_by_guid(subjects, path["guid"])
     return content(subjects, schema, request) | {"guid": guid(schema)}
 
 
 @rest("GET /schemas/guids/{guid}/ids")
 async def ids_of_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return [{"context": ".", "id": _with_guid(subjects, path["guid"]).id}]
+    return [{"context": ".", "id": _find_by_guid(subjects, path["guid"]).id}]
 
 
 @rest("GET /subjects")
@@ -90,14 +90,14 @@ async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[s
 @rest("GET /subjects/{subject}/versions")
 async def versions(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     deleted_only = request.flag("deletedOnly")
-    versions = subjects.existing(path["subject"], deleted=deleted_only or request.flag("deleted"))
+    versions = subjects.existing_versions(path["subject"], deleted=deleted_only or request.flag("deleted"))
     return _page(request, [schema.version for schema in versions if schema.is_deleted or not deleted_only])
 
 
 @rest("GET /subjects/{subject}/versions/{version}")
 async def version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     version = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
-    return described(version) | content(subjects, version, request)
+    return describe(version) | content(subjects, version, request)
 
 
 @rest("GET /subjects/{subject}/versions/{version}/schema")
@@ -112,42 +112,42 @@ async def referenced_by(subjects: Subjects, request: RestRequest, path: Mapping[
     return sorted({user.id for user in subjects.users(version.subject, version.version)})
 
 
-def described(schema: StoredSchema) -> dict[str, Any]:
+def describe(schema: StoredSchema) -> dict[str, Any]:
     """A version of a subject, with everything that names it."""
     return {
         "subject": schema.subject,
         "version": schema.version,
         "id": schema.id,
         "guid": guid(schema),
-        **_members(schema),
+        **_optional_members(schema),
         "schema": schema.text,
     }
 
 
 def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> dict[str, Any]:
     """The schema itself, in the format that the request asks for."""
-    return {"schema": text_of(subjects.resolved(schema), request.query.get("format")), **_members(schema)}
+    return {"schema": text_of(subjects.with_resolved_references(schema), request.query.get("format")), **_optional_members(schema)}
 
 
-def _members(schema: StoredSchema) -> dict[str, Any]:
+def _optional_members(schema: StoredSchema) -> dict[str, Any]:
     """The members that are left out if they have their default."""
     type_ = {} if schema.type == "AVRO" else {"schemaType": schema.type}
     references = {"references": [reference._asdict() for reference in schema.references]} if schema.references else {}
     return type_ | references | {name: value for name in ("metadata", "ruleSet") if (value := schema.value.get(name))}
 
 
-def _with_id(subjects: Subjects, text: str) -> list[StoredSchema]:
-    schemas = subjects.with_id(int(text)) if text.isascii() and text.isdecimal() and len(text) <= 10 else []
+def _find_by_id(subjects: Subjects, text: str) -> list[StoredSchema]:
+    schemas = subjects.by_id(int(text)) if text.isascii() and text.isdecimal() and len(text) <= 10 else []
     if not schemas:
         raise schema_not_found(text)
     return schemas
 
 
-def _visible(subjects: Subjects, request: RestRequest, text: str) -> list[StoredSchema]:
-    return [schema for schema in _with_id(subjects, text) if request.flag("deleted") or not schema.is_deleted]
+def _visible_versions(subjects: Subjects, request: RestRequest, text: str) -> list[StoredSchema]:
+    return [schema for schema in _find_by_id(subjects, text) if request.flag("deleted") or not schema.is_deleted]
 
 
-def _with_guid(subjects: Subjects, text: str) -> StoredSchema:
+def _find_by_guid(subjects: Subjects, text: str) -> StoredSchema:
     if (schema := next((schema for schema in subjects.all_schemas() if guid(schema) == text.lower()), None)) is None:
         raise schema_not_found(text)
     return schema

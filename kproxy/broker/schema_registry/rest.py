@@ -55,7 +55,7 @@ def rest(*paths: str) -> Callable[[Operation], Operation]:
     return register
 
 
-def operation(request: RestRequest) -> tuple[Operation, Mapping[str, str]]:
+def find_operation(request: RestRequest) -> tuple[Operation, Mapping[str, str]]:
     """The operation of a request, and the variables of its path.
 
     Raises:

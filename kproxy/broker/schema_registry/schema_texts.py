@@ -9,7 +9,7 @@ from typing import Any, Final
 from dissectors.values import MissingPackage, Schema
 from dissectors.values.errors import SchemaError
 from dissectors.values.schema_formats import check_schema
-from dissectors.values.schemas_topic import StoredSchema, references_of
+from dissectors.values.schemas_topic import StoredSchema, parse_references
 from kproxy.broker.schema_registry.errors import invalid_schema, missing_reference, not_permitted
 from kproxy.broker.schema_registry.subjects import Subjects
 
@@ -17,7 +17,7 @@ TYPES: Final = ("AVRO", "PROTOBUF", "JSON")
 _EXTRAS: Final = ("metadata", "ruleSet")
 
 
-def requested(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredSchema:
+def read_schema(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredSchema:
     """The schema in the body of a request, as a version 0 with the id 0; it is not checked.
 
     Raises:
@@ -28,7 +28,7 @@ def requested(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredS
         raise invalid_schema("Empty schema")
     if type_ not in TYPES:
         raise invalid_schema(f"Invalid schema type {type_}")
-    if (references := references_of(body.get("references"))) is None:
+    if (references := parse_references(body.get("references"))) is None:
         raise invalid_schema("references need a name, a subject and a version")
     for reference in references:
         if (referenced := subjects.find(reference.subject, reference.version)) is None or referenced.is_deleted:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from kproxy.broker.schema_registry.errors import RestError, not_json
-from kproxy.broker.schema_registry.rest import RestRequest, RestResult, operation
+from kproxy.broker.schema_registry.rest import RestRequest, RestResult, find_operation
 from kproxy.broker.schema_registry.subjects import Subjects
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class SchemaRegistryService:
     async def respond(self, request: RestRequest) -> RestResult:
         """Process a request; requests that may change something are processed one at a time."""
         try:
-            handler, variables = operation(request)
+            handler, variables = find_operation(request)
             if request.method in ("POST", "PUT") and not isinstance(request.body, dict):
                 raise not_json()
             if request.method == "GET":

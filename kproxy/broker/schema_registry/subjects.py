@@ -21,7 +21,7 @@ from dissectors.values.schemas_topic import (
     with_references,
 )
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.schema_registry.errors import invalid_version, store_failed, subject_not_found, version_not_found
@@ -89,7 +89,7 @@ class Subjects:
             append(log, data, settings(self._cluster, TOPIC), now)
             self.refresh()
             await log.synced()
-        except Refused as api_error:
+        except ApiError as api_error:
             raise store_failed(str(api_error)) from None
 
     def names(self) -> list[str]:
@@ -101,7 +101,7 @@ class Subjects:
         versions = self._versions.get(subject, {})
         return [versions[version] for version in sorted(versions) if deleted or not versions[version].is_deleted]
 
-    def existing(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
+    def existing_versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
         """The versions of a subject.
 
         Raises:
@@ -118,11 +118,11 @@ class Subjects:
             RestError: 42202, 40401, 40402.
         """
         if text in _LATEST:
-            return self.existing(subject, deleted=deleted)[-1]
+            return self.existing_versions(subject, deleted=deleted)[-1]
         if not text.isascii() or not text.isdecimal() or not 0 < len(text) <= 10 or not 0 < int(text) < 1 << 31:
             raise invalid_version(text)
         number = int(text)
-        for schema in self.existing(subject, deleted=deleted):
+        for schema in self.existing_versions(subject, deleted=deleted):
             if schema.version == number:
                 return schema
         raise version_not_found(number)
@@ -131,7 +131,7 @@ class Subjects:
         """A version of a subject, also one that is deleted softly."""
         return self._versions.get(subject, {}).get(version)
 
-    def with_id(self, id_: int) -> list[StoredSchema]:
+    def by_id(self, id_: int) -> list[StoredSchema]:
         """The versions of subjects with this id, sorted."""
         schemas = self._by_id.get(id_, {})
         return [schemas[key] for key in sorted(schemas)]
@@ -165,7 +165,7 @@ class Subjects:
         """The number of the next version of a subject."""
         return max(self._versions.get(subject, ()), default=0) + 1
 
-    def resolved(self, schema: StoredSchema) -> Schema:
+    def with_resolved_references(self, schema: StoredSchema) -> Schema:
         """A schema with those that it refers to."""
         return with_references(schema, self.find)
 
@@ -173,8 +173,8 @@ class Subjects:
         topics = self._cluster.part(Topics)
         if (topic := topics.named(TOPIC)) is None:
             try:
-                topic = topics.create(TOPIC, topics.spread(1, topics.default_replication))
-            except Refused as api_error:
+                topic = topics.create(TOPIC, topics.choose_replicas(1, topics.default_replication))
+            except ApiError as api_error:
                 raise store_failed(str(api_error)) from None
             self._cluster.part(Configs).set("topic", TOPIC, {"cleanup.policy": "compact"})
         return topic.partitions[0].log

@@ -10,9 +10,9 @@ from typing import Any, Final
 from dissectors.values.schemas_topic import StoredSchema
 from kproxy.broker.schema_registry import compatibility, errors
 from kproxy.broker.schema_registry.compatibility import CompatibilityResult
-from kproxy.broker.schema_registry.reading_operations import described
+from kproxy.broker.schema_registry.reading_operations import describe
 from kproxy.broker.schema_registry.rest import RestRequest, rest
-from kproxy.broker.schema_registry.schema_texts import check, compact, requested
+from kproxy.broker.schema_registry.schema_texts import check, compact, read_schema
 from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
 from kproxy.broker.schema_registry.subjects import Subjects, identity
 
@@ -24,57 +24,57 @@ _LONGEST_SUBJECT: Final = 1000
 async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """The id of a schema, which becomes the subject's newest version unless it is a version already."""
     subject = path["subject"]
-    new_schema = requested(subjects, subject, request.body)
+    new_schema = read_schema(subjects, subject, request.body)
     mode = mode_of(subjects, subject)
-    await asyncio.to_thread(check, subjects.resolved(new_schema))
+    await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
     new_schema = dataclasses.replace(new_schema, text=compact(new_schema.type, new_schema.text))
     schema_identity = identity(new_schema)
     if (registered := subjects.same(subject, schema_identity)) is not None:
-        return _registered(registered)
+        return _registration_response(registered)
     if mode.startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
-    requested_numbers = (_count(request, "id"), _count(request, "version"))
+    requested_numbers = (_positive_number(request, "id"), _positive_number(request, "version"))
     if mode != "IMPORT":
         if any(requested_numbers):
             raise errors.not_permitted(f"Subject {subject} is not in import mode")
-        result = await _compared(subjects, level_of(subjects, subject), new_schema, subjects.versions(subject))
+        result = await _compare_versions(subjects, level_of(subjects, subject), new_schema, subjects.versions(subject))
         if not result.is_compatible:
             raise errors.incompatible(subject, "; ".join(result.messages))
     if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
     id_, version = requested_numbers[0] or subjects.id_of(schema_identity) or subjects.next_id(), requested_numbers[1] or subjects.next_version(subject)
-    if (schemas_with_id := subjects.with_id(id_)) and identity(schemas_with_id[0]) != schema_identity:
+    if (schemas_with_id := subjects.by_id(id_)) and identity(schemas_with_id[0]) != schema_identity:
         raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
     if max(id_, version) >= 1 << 31:
         raise errors.not_permitted("no id is left")
     schema = dataclasses.replace(new_schema, id=id_, version=version)
     await subjects.write("SCHEMA", subject, _value(schema), version=version)
-    return _registered(subjects.find(subject, version) or schema)
+    return _registration_response(subjects.find(subject, version) or schema)
 
 
 @rest("POST /subjects/{subject}")
 async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """The version of a subject with the schema in the body."""
     subject, deleted = path["subject"], request.flag("deleted")
-    subjects.existing(subject, deleted=deleted)
-    schema = requested(subjects, subject, request.body)
-    await asyncio.to_thread(check, subjects.resolved(schema))
+    subjects.existing_versions(subject, deleted=deleted)
+    schema = read_schema(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.with_resolved_references(schema))
     if (registered := subjects.same(subject, identity(schema), deleted=deleted)) is None:
         raise errors.schema_not_found()
-    return described(registered)
+    return describe(registered)
 
 
 @rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
 async def check_compatibility(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """Whether the schema in the body could become the next version."""
     subject, level = path["subject"], level_of(subjects, path["subject"])
-    new_schema = requested(subjects, subject, request.body)
-    await asyncio.to_thread(check, subjects.resolved(new_schema))
+    new_schema = read_schema(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
     if "version" in path:
         versions, level = [subjects.version(subject, path["version"])], level.removesuffix("_TRANSITIVE")
     else:
         versions = subjects.versions(subject)
-    result = await _compared(subjects, level, new_schema, versions)
+    result = await _compare_versions(subjects, level, new_schema, versions)
     response: dict[str, Any] = {"is_compatible": result.is_compatible}
     return response | ({"messages": result.messages} if request.flag("verbose") else {})
 
@@ -83,7 +83,7 @@ async def check_compatibility(subjects: Subjects, request: RestRequest, path: Ma
 async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     """Delete all versions, softly or for good; return their numbers."""
     subject = path["subject"]
-    all_versions, live_versions = subjects.existing(subject, deleted=True), subjects.versions(subject)
+    all_versions, live_versions = subjects.existing_versions(subject, deleted=True), subjects.versions(subject)
     _check_writable(subjects, subject)
     if not request.flag("permanent"):
         if not live_versions:
@@ -114,23 +114,23 @@ async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping
     return version.version
 
 
-async def _compared(
+async def _compare_versions(
     subjects: Subjects, level: str, new: StoredSchema, versions: Sequence[StoredSchema]
 ) -> CompatibilityResult:
-    resolved = [(version.version, subjects.resolved(version)) for version in versions]
-    return await asyncio.to_thread(compatibility.compared, level, subjects.resolved(new), resolved)
+    resolved = [(version.version, subjects.with_resolved_references(version)) for version in versions]
+    return await asyncio.to_thread(compatibility.compare_versions, level, subjects.with_resolved_references(new), resolved)
 
 
 def _value(schema: StoredSchema) -> dict[str, Any]:
     """The value of the schema's record."""
-    return described(schema) | {"deleted": schema.is_deleted}
+    return describe(schema) | {"deleted": schema.is_deleted}
 
 
-def _registered(schema: StoredSchema) -> dict[str, Any]:
-    return {name: value for name, value in described(schema).items() if name != "subject"}
+def _registration_response(schema: StoredSchema) -> dict[str, Any]:
+    return {name: value for name, value in describe(schema).items() if name != "subject"}
 
 
-def _count(request: RestRequest, name: str) -> int:
+def _positive_number(request: RestRequest, name: str) -> int:
     """A positive number of the body; 0 if there is none."""
     value = request.body.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dissectors import schemas
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
 _DENY, _ALLOW = 2, 3
-_EVERY: Final = "*"
+_WILDCARD: Final = "*"
 _MAX_ACLS: Final = 10_000
 _TABLE: Final = "acls"
 #: The fields of ACLs and filters with codes, in all versions.
@@ -45,13 +45,13 @@ class Acl(NamedTuple):
         """Whether it applies to the resource of that name."""
         if self.pattern == _PREFIXED:
             return name.startswith(self.name)
-        return self.name in (name, _EVERY)
+        return self.name in (name, _WILDCARD)
 
-    def concerns(self, principal: str, host: str, operations: frozenset[int]) -> bool:
+    def applies_to(self, principal: str, host: str, operations: frozenset[int]) -> bool:
         """Whether it applies to the principal, host and one of the operations."""
         return (
             self.principal in (principal, "User:*")
-            and self.host in (host, _EVERY)
+            and self.host in (host, _WILDCARD)
             and (self.operation in operations or self.operation == codes("acl_operation")["ALL"])
         )
 
@@ -80,7 +80,7 @@ class AclFilter(NamedTuple):
         )
 
 
-def closes(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
+def closes_connection(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
     """Whether Kafka closes the connection because of ACLs or filters with a code of 0, UNKNOWN; prepares that.
 
     Its clients cannot send it, and its requests do not decode with it
@@ -110,12 +110,12 @@ def check_filter(wanted_filter: AclFilter) -> None:
     Raises:
         ApiError: INVALID_REQUEST for unknown codes.
     """
-    if wanted_filter.kind not in _known("resource_type") or wanted_filter.pattern not in _known("pattern_type"):
-        raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
-    if wanted_filter.operation not in _known("acl_operation") or wanted_filter.permission not in _known(
+    if wanted_filter.kind not in _known_codes("resource_type") or wanted_filter.pattern not in _known_codes("pattern_type"):
+        raise ApiError(Error.INVALID_REQUEST, "Unknown patternFilter.")
+    if wanted_filter.operation not in _known_codes("acl_operation") or wanted_filter.permission not in _known_codes(
         "acl_permission_type"
     ):
-        raise Refused(Error.INVALID_REQUEST, "Unknown entryFilter.")
+        raise ApiError(Error.INVALID_REQUEST, "Unknown entryFilter.")
 
 
 class Acls:
@@ -148,19 +148,19 @@ class Acls:
         resource_acls = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
         if not resource_acls:
             return self._without
-        return not _any(resource_acls, _DENY, principal, host, operation) and _any(resource_acls, _ALLOW, principal, host, operation)
+        return not _has_any(resource_acls, _DENY, principal, host, operation) and _has_any(resource_acls, _ALLOW, principal, host, operation)
 
     def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
         kind_code, operations = codes("resource_type")[kind], _operations(operation, _ALLOW)
-        applicable = [acl for acl in self if acl.kind == kind_code and acl.concerns(principal, host, operations)]
+        applicable = [acl for acl in self if acl.kind == kind_code and acl.applies_to(principal, host, operations)]
         denied = [acl for acl in applicable if acl.permission == _DENY]
         allowed = [acl for acl in applicable if acl.permission == _ALLOW]
         if not applicable:
             return self._without
-        return any(not any(_swallows(acl, acl_allowed) for acl in denied) for acl_allowed in allowed)
+        return any(not any(_covers(acl, acl_allowed) for acl in denied) for acl_allowed in allowed)
 
     def create(self, acl: Acl) -> None:
         """Add an ACL, unless it exists.
@@ -168,10 +168,10 @@ class Acls:
         Raises:
             ApiError: INVALID_REQUEST.
         """
-        _check(acl)
+        _check_acl(acl)
         if acl not in self._acls:
             if len(self._acls) >= _MAX_ACLS:
-                raise Refused(Error.INVALID_REQUEST, f"there are {_MAX_ACLS} ACLs already")
+                raise ApiError(Error.INVALID_REQUEST, f"there are {_MAX_ACLS} ACLs already")
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
@@ -185,9 +185,9 @@ class Acls:
         self._journal.put(_TABLE, json.dumps(acl), None)
 
 
-def _any(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
+def _has_any(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
     operations = _operations(operation, permission)
-    return any(acl.permission == permission and acl.concerns(principal, host, operations) for acl in acls)
+    return any(acl.permission == permission and acl.applies_to(principal, host, operations) for acl in acls)
 
 
 @functools.cache
@@ -197,18 +197,18 @@ def _operations(operation: str, permission: int) -> frozenset[int]:
     return frozenset(codes("acl_operation")[name] for name in (operation, *implied))
 
 
-def _swallows(denied: Acl, allowed: Acl) -> bool:
+def _covers(denied: Acl, allowed: Acl) -> bool:
     """Whether a denial covers everything that an ACL allows."""
     if denied.pattern == _LITERAL:
-        return denied.name == _EVERY or (allowed.pattern == _LITERAL and allowed.name == denied.name)
-    return allowed.name.startswith(denied.name) and allowed.name != _EVERY
+        return denied.name == _WILDCARD or (allowed.pattern == _LITERAL and allowed.name == denied.name)
+    return allowed.name.startswith(denied.name) and allowed.name != _WILDCARD
 
 
-def _check(acl: Acl) -> None:
+def _check_acl(acl: Acl) -> None:
     checks = (
-        (acl.kind in _known("resource_type") and acl.kind != _ANY, f"Invalid resourceType {acl.kind}"),
+        (acl.kind in _known_codes("resource_type") and acl.kind != _ANY, f"Invalid resourceType {acl.kind}"),
         (acl.pattern in (_LITERAL, _PREFIXED), f"Invalid patternType {acl.pattern}"),
-        (acl.operation in _known("acl_operation") and acl.operation != _ANY, f"Invalid operation {acl.operation}"),
+        (acl.operation in _known_codes("acl_operation") and acl.operation != _ANY, f"Invalid operation {acl.operation}"),
         (acl.permission in (_DENY, _ALLOW), f"Invalid permissionType {acl.permission}"),
         (bool(acl.name), "Resource name should not be empty"),
         (
@@ -219,7 +219,7 @@ def _check(acl: Acl) -> None:
     )
     for is_valid, message in checks:
         if not is_valid:
-            raise Refused(Error.INVALID_REQUEST, message)
+            raise ApiError(Error.INVALID_REQUEST, message)
 
 
 @functools.cache
@@ -228,5 +228,5 @@ def codes(table: str) -> Mapping[str, int]:
     return {name: code for code, name in schemas.enum(table).items()}
 
 
-def _known(table: str) -> frozenset[int]:
+def _known_codes(table: str) -> frozenset[int]:
     return frozenset(schemas.enum(table)) - {0}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -33,18 +33,18 @@ class Credential(NamedTuple):
     iterations: int
 
     @classmethod
-    def of_salted(cls, digest: str, salt: bytes, salted_password: bytes, iterations: int) -> Self:
+    def from_salted_password(cls, digest: str, salt: bytes, salted_password: bytes, iterations: int) -> Self:
         """Derive from a password that the client has salted and hashed."""
         client_key = hmac.digest(salted_password, b"Client Key", digest)
         server_key = hmac.digest(salted_password, b"Server Key", digest)
         return cls(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
 
     @classmethod
-    def of_password(cls, digest: str, password: str) -> Self:
+    def from_password(cls, digest: str, password: str) -> Self:
         """Derive from a password, with a new salt."""
         salt = os.urandom(16)
         salted_password = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
-        return cls.of_salted(digest, salt, salted_password, MIN_ITERATIONS)
+        return cls.from_salted_password(digest, salt, salted_password, MIN_ITERATIONS)
 
 
 class Credentials:
@@ -56,10 +56,10 @@ class Credentials:
         for mechanism in cluster.options.sasl:
             if mechanism in SCRAM:
                 for name, password in cluster.options.users.items():
-                    self._credentials[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
+                    self._credentials[name, mechanism] = Credential.from_password(SCRAM[mechanism][1], password)
         for key, value in self._journal.entries(_TABLE):
             name, mechanism = json.loads(key)
-            self._credentials[name, mechanism] = _restored(value)
+            self._credentials[name, mechanism] = _from_stored(value)
 
     def get(self, name: str, mechanism: str) -> Credential | None:
         """Return a user's credential for a mechanism."""
@@ -72,12 +72,12 @@ class Credentials:
     def check_capacity(self, name: str, mechanism: str) -> None:
         """Raise `ApiError` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
         if len(self._credentials) >= _MAX_CREDENTIALS and (name, mechanism) not in self._credentials:
-            raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MAX_CREDENTIALS} credentials already")
+            raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MAX_CREDENTIALS} credentials already")
 
     def put(self, name: str, mechanism: str, credential: Credential) -> None:
         """Set a user's credential for a mechanism."""
         self._credentials[name, mechanism] = credential
-        value = {key: _text(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
+        value = {key: _encode(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
 
     def delete(self, name: str, mechanism: str) -> None:
@@ -89,11 +89,11 @@ class Credentials:
 _KEYS: Final = ("salt", "stored_key", "server_key")
 
 
-def _restored(value: Value) -> Credential:
+def _from_stored(value: Value) -> Credential:
     salt, stored_key, server_key = (base64.b64decode(value[key]) for key in _KEYS)
     return Credential(salt, stored_key, server_key, value["iterations"])
 
 
-def _text(part: object) -> str:
+def _encode(part: object) -> str:
     assert isinstance(part, bytes)
     return base64.b64encode(part).decode()

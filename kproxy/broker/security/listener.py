@@ -58,7 +58,7 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
                 f"or map it with {_MAP}={name}:PLAINTEXT"
             )
         listeners[name] = BrokerListener(name, protocols[name])
-    _check_needs(listeners.values(), options)
+    _check_requirements(listeners.values(), options)
     return tuple(listeners.values())
 
 
@@ -91,7 +91,7 @@ def check_mechanisms(options: BrokerOptions) -> None:
 
 def new_session(cluster: Cluster, listener: BrokerListener, client: ConnectingClient) -> ClientSession:
     """Create the session of a new connection to a listener of the cluster."""
-    session = ClientSession(f"/{_as_in_java(client.host)}", listener.name)
+    session = ClientSession(f"/{_format_like_java(client.host)}", listener.name)
     if listener.sasl:
         session.authenticated = False
         session.login = Login(cluster, session)
@@ -100,7 +100,7 @@ def new_session(cluster: Cluster, listener: BrokerListener, client: ConnectingCl
     return session
 
 
-def _as_in_java(host: str) -> str:
+def _format_like_java(host: str) -> str:
     """Return an IP address as Kafka prints it: IPv6 without ``::``."""
     if ":" not in host:
         return host
@@ -119,7 +119,7 @@ def _protocols(text: str) -> dict[str, str]:
     return protocols
 
 
-def _check_needs(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
+def _check_requirements(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
     """Raise `ValueError` if the listeners' requirements are not met, or security options are not used."""
     tls, sasl = (
         [listener.name for listener in listeners if listener.tls],

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.security.credentials import SCRAM
 from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.oauthbearer import OAuthBearer
@@ -27,7 +27,7 @@ MECHANISMS: Final[Mapping[str, Callable[[Cluster], SaslExchange]]] = {
     **{name: partial(Scram, mechanism=name) for name in SCRAM},
     "OAUTHBEARER": OAuthBearer,
 }
-_SOONEST_AGAIN_MS: Final = 1000  # between two re-authentications
+_MIN_REAUTHENTICATION_INTERVAL_MS: Final = 1000  # between two re-authentications
 
 
 class Login:
@@ -74,12 +74,12 @@ class Login:
         """
         if self._exchange is not None:
             self._session.closing = True
-            raise Refused(Error.ILLEGAL_SASL_STATE)
+            raise ApiError(Error.ILLEGAL_SASL_STATE)
         if self._session.authenticated:
-            self._begin_again()
+            self._start_reauthentication()
         if mechanism not in self._cluster.options.sasl:
             self._session.closing = True
-            raise Refused(Error.UNSUPPORTED_SASL_MECHANISM)
+            raise ApiError(Error.UNSUPPORTED_SASL_MECHANISM)
         self._mechanism, self._exchange = mechanism, MECHANISMS[mechanism](self._cluster)
         self.raw = not headers
 
@@ -91,7 +91,7 @@ class Login:
         """
         if (exchange := self._exchange) is None:
             self._session.closing = not self._session.authenticated
-            raise Refused(Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")
+            raise ApiError(Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")
         try:
             if self._before is not None and self._before[0] != self._mechanism:
                 raise LoginFailed(
@@ -105,14 +105,14 @@ class Login:
             self._session.closing = True
             attempt = "authentication" if self._before is None else "re-authentication"
             generic_message = f"Authentication failed during {attempt} due to invalid credentials with SASL mechanism "
-            raise Refused(Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism) from None
+            raise ApiError(Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism) from None
         return message_out
 
-    def _begin_again(self) -> None:
+    def _start_reauthentication(self) -> None:
         now = self._cluster.clock.now()
-        too_soon = self._began_again is not None and now - self._began_again < _SOONEST_AGAIN_MS
+        too_soon = self._began_again is not None and now - self._began_again < _MIN_REAUTHENTICATION_INTERVAL_MS
         if self._expires_at is None or too_soon:
-            raise Refused(Error.ILLEGAL_SASL_STATE)
+            raise ApiError(Error.ILLEGAL_SASL_STATE)
         self._began_again = now
         self._before = self._mechanism, self._session.principal
         self._session.authenticated = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.request import Request
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 
-def requester(request: Request) -> str:
+def requester_principal(request: Request) -> str:
     """Return the principal of a request about tokens.
 
     Raises:
@@ -20,7 +20,7 @@ def requester(request: Request) -> str:
     session = request.session
     by_token = session.login is not None and session.login.by_token
     if by_token or session.principal == ANONYMOUS:
-        raise Refused(Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        raise ApiError(Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     return session.principal
 
 
@@ -29,7 +29,7 @@ def principal(fields: Mapping[str, Any], prefix: str = "principal") -> str:
     return f"{fields[f'{prefix}_type']}:{fields[f'{prefix}_name']}"
 
 
-def in_parts(principal: str, prefix: str = "principal") -> Mapping[str, str]:
+def principal_fields(principal: str, prefix: str = "principal") -> Mapping[str, str]:
     """Return the fields of a principal for a response."""
     kind, _, name = principal.partition(":")
     return {f"{prefix}_type": kind, f"{prefix}_name": name}

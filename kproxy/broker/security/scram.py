@@ -73,10 +73,10 @@ class Scram:
 
     def _token(self, token_id: str) -> tuple[Credential, Identity]:
         tokens = self._cluster.part(Tokens)
-        token = tokens.usable(token_id)
+        token = tokens.find_usable(token_id)
         if token is None:
             raise LoginFailed
-        credential = Credential.of_password(self._digest, base64.b64encode(tokens.hmac_of(token)).decode())
+        credential = Credential.from_password(self._digest, base64.b64encode(tokens.hmac_of(token)).decode())
         return credential, Identity(token.owner.removeprefix("User:"), token.expires_at, by_token=True)
 
     def _final(self, challenge: _Challenge, text: str) -> bytes:
@@ -85,7 +85,7 @@ class Scram:
             raise LoginFailed
         auth_message = f"{challenge.messages},{match['unproven']}".encode()
         signature = hmac.digest(challenge.credential.stored_key, auth_message, self._digest)
-        proof = _decoded(match["proof"])
+        proof = _decode_base64(match["proof"])
         if len(proof) != len(signature):
             raise LoginFailed
         client_key = bytes(proof_byte ^ signature_byte for proof_byte, signature_byte in zip(proof, signature, strict=True))
@@ -105,7 +105,7 @@ class _Challenge:
         self.messages = messages
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

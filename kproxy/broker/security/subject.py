@@ -19,7 +19,7 @@ _KEYWORDS: Final = {
     "userId": "UID",
 }
 _IA5_STRING, _PRINTABLE_STRING = 0x16, 0x13
-_NUMBERS: Final = {
+_OIDS: Final = {
     "emailAddress": ("1.2.840.113549.1.9.1", _IA5_STRING),
     "serialNumber": ("2.5.4.5", _PRINTABLE_STRING),
 }
@@ -33,20 +33,20 @@ def subject(certificate: Mapping[str, Any]) -> str:
     """
     names = []
     for attributes in reversed(certificate["subject"]):
-        formatted = [text for key, value in attributes if (text := _attribute(key, value))]
+        formatted = [text for key, value in attributes if (text := _format_attribute(key, value))]
         if formatted:
             names.append("+".join(formatted))
     return ",".join(names)
 
 
-def _attribute(key: str, value: str) -> str | None:
+def _format_attribute(key: str, value: str) -> str | None:
     if key in _KEYWORDS:
-        return f"{_KEYWORDS[key]}={_ESCAPED.sub(_escaped, value)}"
-    if key in _NUMBERS and len(value) < 128:
-        oid, tag = _NUMBERS[key]
+        return f"{_KEYWORDS[key]}={_ESCAPED.sub(_escape, value)}"
+    if key in _OIDS and len(value) < 128:
+        oid, tag = _OIDS[key]
         return f"{oid}=#{bytes((tag, len(value), *value.encode())).hex()}"
     return None
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\{character}" for character in match[0])

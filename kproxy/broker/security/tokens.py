@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -69,9 +69,9 @@ class Tokens:
     def check_enabled(self) -> None:
         """Raise `ApiError` with DELEGATION_TOKEN_AUTH_DISABLED if tokens are disabled."""
         if self._secret is None:
-            raise Refused(Error.DELEGATION_TOKEN_AUTH_DISABLED)
+            raise ApiError(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
-    def usable(self, token_id: str) -> DelegationToken | None:
+    def find_usable(self, token_id: str) -> DelegationToken | None:
         """Return a token that is valid for login."""
         token = self._by_id.get(token_id)
         return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
@@ -91,7 +91,7 @@ class Tokens:
         now = self._cluster.clock.now()
         self._sweep(now)
         if len(self._by_id) >= _MAX_TOKENS:
-            raise Refused(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
+            raise ApiError(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
         max_lifetime = int(self._configs.broker("delegation.token.max.lifetime.ms"))
         max_at = now + (min(max_lifetime, max_lifetime_ms) if max_lifetime_ms > 0 else max_lifetime)
         expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
@@ -111,9 +111,9 @@ class Tokens:
         token = self._with(hmac)
         now = self._cluster.clock.now()
         if token.expired(now):
-            raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
+            raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         if not token.belongs_to(principal):
-            raise Refused(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
+            raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
         max_period = int(self._configs.broker("delegation.token.expiry.time.ms"))
         return self._expire_at(token, now + (min(max_period, period_ms) if period_ms > 0 else max_period))
 
@@ -126,12 +126,12 @@ class Tokens:
         token = self._with(hmac)
         now = self._cluster.clock.now()
         if not token.belongs_to(principal):
-            raise Refused(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
+            raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
         if period_ms < 0:
             self._forget(token)
             return now
         if token.expired(now):
-            raise Refused(Error.DELEGATION_TOKEN_EXPIRED)
+            raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         return self._expire_at(token, now + period_ms)
 
     def _with(self, wanted_hmac: bytes) -> DelegationToken:
@@ -139,7 +139,7 @@ class Tokens:
         for token in self:
             if hmac.compare_digest(self.hmac_of(token), wanted_hmac):
                 return token
-        raise Refused(Error.DELEGATION_TOKEN_NOT_FOUND)
+        raise ApiError(Error.DELEGATION_TOKEN_NOT_FOUND)
 
     def _expire_at(self, token: DelegationToken, requested_at: int) -> int:
         expires_at = min(token.max_at, requested_at)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
@@ -62,7 +62,7 @@ class AcknowledgementContext(NamedTuple):
     max_deliveries: int
 
 
-def read(batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_renewal: bool) -> list[Acknowledgement]:
+def read_acknowledgements(batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_renewal: bool) -> list[Acknowledgement]:
     """Parse the acknowledgements of one partition in a request.
 
     Args:
@@ -80,7 +80,7 @@ def read(batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_ren
         has_matching_types = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
         has_known_types = all(0 <= kind <= (RENEW if supports_renewal else RENEW - 1) for kind in acknowledgement.types)
         if not (is_ordered and has_matching_types and has_known_types) or (RENEW in acknowledgement.types and not is_renewal):
-            raise Refused(Error.INVALID_REQUEST)
+            raise ApiError(Error.INVALID_REQUEST)
         end = acknowledgement.last
         acknowledgements.append(acknowledgement)
     return acknowledgements
@@ -99,8 +99,8 @@ def acknowledge(
         for acknowledgement in acknowledgements:
             if acknowledgement.last >= records.start:
                 for batch in _batches(records, acknowledgement):
-                    undo += _one_batch(records, context, acknowledgement, batch)
-    except Refused:
+                    undo += _acknowledge_batch(records, context, acknowledgement, batch)
+    except ApiError:
         for revert in undo:
             revert()
         raise
@@ -111,17 +111,17 @@ def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list
     if floor is None and acknowledgement.first < records.start <= acknowledgement.last:
         floor = records.floor(records.start)
     if floor is None:
-        raise _wrong("Batch record not found. The request batch offsets are not found in the cache.")
+        raise _invalid_state("Batch record not found. The request batch offsets are not found in the cache.")
     batches = records.between(floor.first, acknowledgement.last)
     message = "Batch record not found. The {} offset in request is past acquired records."
     if batches[-1].last < acknowledgement.first:
-        raise Refused(Error.INVALID_REQUEST, message.format("first"))
+        raise ApiError(Error.INVALID_REQUEST, message.format("first"))
     if batches[-1].last < acknowledgement.last:
-        raise Refused(Error.INVALID_REQUEST, message.format("last"))
+        raise ApiError(Error.INVALID_REQUEST, message.format("last"))
     return batches
 
 
-def _one_batch(
+def _acknowledge_batch(
     records: AcquiredRecords, context: AcknowledgementContext, acknowledgement: Acknowledgement, batch: AcquiredBatch
 ) -> list[Callable[[], None]]:
     """Apply an acknowledgement to the records of a batch; return a function that undoes it."""
@@ -129,10 +129,10 @@ def _one_batch(
     if batch.last < first:
         return []
     if not batch.split:
-        _check(batch.runs, context, *_BATCH)
-    _check(batch.around(first, last), context, *_OFFSET)
+        _check_acquired(batch.runs, context, *_BATCH)
+    _check_acquired(batch.around(first, last), context, *_OFFSET)
     if RENEW in acknowledgement.types and context.renewed_until is None:
-        raise _wrong("Renewing acquisition locks is not enabled for the group.")
+        raise _invalid_state("Renewing acquisition locks is not enabled for the group.")
     batch.split |= batch.first < first or batch.last > last or len(acknowledgement.types) > 1
     batch.cut([start for start, _, _ in acknowledgement.parts()])
     undo: list[Callable[[], None]] = []
@@ -142,18 +142,18 @@ def _one_batch(
             if kind == RENEW:
                 run.until = context.renewed_until or run.until
             else:
-                run.let_go(_STATES[kind], context.most_deliveries)
+                run.end_acquisition(_STATES[kind], context.max_deliveries)
     return undo
 
 
-def _check(runs: Iterable[Run], context: AcknowledgementContext, not_acquired: str, not_owned: str) -> None:
+def _check_acquired(runs: Iterable[Run], context: AcknowledgementContext, not_acquired: str, not_owned: str) -> None:
     """Raise `ApiError` with one of these messages unless the member has acquired all of these records."""
     for run in runs:
         if run.state is not RecordState.ACQUIRED:
-            raise _wrong(not_acquired)
+            raise _invalid_state(not_acquired)
         if run.member != context.member:
-            raise _wrong(not_owned)
+            raise _invalid_state(not_owned)
 
 
-def _wrong(message: str) -> Refused:
-    return Refused(Error.INVALID_RECORD_STATE, message)
+def _invalid_state(message: str) -> ApiError:
+    return ApiError(Error.INVALID_RECORD_STATE, message)

@@ -17,7 +17,7 @@ from kproxy.broker.shares.records import AcquiredRecords
 _MIN_THROTTLED: Final = 2  # deliveries
 
 
-class Acquired(NamedTuple):
+class AcquiredRange(NamedTuple):
     """Acquired records, and their delivery count including this delivery."""
 
     first: int
@@ -48,7 +48,7 @@ class AcquireRequest:
     max_deliveries: int
 
 
-class Acquiring:
+class Acquisition:
     """One acquisition.
 
     Args:
@@ -65,13 +65,13 @@ class Acquiring:
         self._batches = batches
         self._request = request
         self._last = batches[-1].last_offset if batches else -1
-        self._remaining = min(request.records, request.most_locks - records.count)
+        self._remaining = min(request.records, request.max_locks - records.count)
         if self._remaining <= 0 < request.records and offset <= records.end:  # no new records, but released ones
             self._remaining = min(request.records, records.end - offset + 1)
             self._last = min(self._last, records.end)
-        self._acquired: list[Acquired] = []
+        self._acquired: list[AcquiredRange] = []
 
-    def acquire_all(self) -> list[Acquired]:
+    def acquire_all(self) -> list[AcquiredRange]:
         """Acquire everything possible."""
         if self._remaining <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
             return []
@@ -113,7 +113,7 @@ class Acquiring:
         for run in batch.within(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
-            is_last_delivery = request.most_deliveries > _MIN_THROTTLED and run.deliveries == request.most_deliveries - 1
+            is_last_delivery = request.max_deliveries > _MIN_THROTTLED and run.deliveries == request.max_deliveries - 1
             if is_last_delivery and selected:
                 break
             excess_deliveries = run.deliveries - self._throttled_from
@@ -161,14 +161,14 @@ class Acquiring:
 
     def _assign(self, runs: Iterable[Run]) -> None:
         """Assign runs to the member; consecutive runs with the same delivery count are merged."""
-        ranges: list[Acquired] = []
+        ranges: list[AcquiredRange] = []
         for run in runs:
             run.acquire(self._request.member, self._request.until)
             self._remaining -= len(run)
             if ranges and ranges[-1].last + 1 == run.first and ranges[-1].deliveries == run.deliveries:
                 ranges[-1] = ranges[-1]._replace(last=run.last)
             else:
-                ranges.append(Acquired(run.first, run.last, run.deliveries))
+                ranges.append(AcquiredRange(run.first, run.last, run.deliveries))
         self._acquired += ranges
 
     def _is_throttled(self, batch: AcquiredBatch, first: int) -> bool:
@@ -182,7 +182,7 @@ class Acquiring:
 
     @property
     def _throttled_from(self) -> int:
-        return max(_MIN_THROTTLED, -(-self._request.most_deliveries // 2))
+        return max(_MIN_THROTTLED, -(-self._request.max_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:
         """Return the end of the log batch that contains an offset."""

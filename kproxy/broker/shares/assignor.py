@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kproxy.broker.groups.assignors import Part, Subscriber
+from kproxy.broker.groups.assignors import TopicIdPartition, Subscriber
 
 
-def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
+def assign_simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
     """Assign each partition to enough members to keep all of them busy, evenly, moving as little as possible.
 
     Args:
         members: With their previous assignment.
         topics: Number of partitions by topic id.
     """
-    target: dict[str, set[Part]] = {member.id: set() for member in members}
+    target: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
     if len({member.topics for member in members}) == 1:
         topic_ids = next(iter(members)).topics
         partitions = [(topic, index) for topic, count in topics.items() if topic in topic_ids for index in range(count)]
-        _spread(members, partitions, target)
+        _distribute(members, partitions, target)
     else:
         for topic, count in topics.items():
             readers = [member for member in members if topic in member.topics]
-            _spread(readers, [(topic, index) for index in range(count)], target)
+            _distribute(readers, [(topic, index) for index in range(count)], target)
     return {member: frozenset(partitions) for member, partitions in target.items()}
 
 
-def _spread(members: Collection[Subscriber], partitions: Sequence[Part], target: dict[str, set[Part]]) -> None:
+def _distribute(members: Collection[Subscriber], partitions: Sequence[TopicIdPartition], target: dict[str, set[TopicIdPartition]]) -> None:
     """Distribute partitions over members that all subscribe to them."""
     if not members or not partitions:
         return
@@ -39,7 +39,7 @@ def _spread(members: Collection[Subscriber], partitions: Sequence[Part], target:
         member.id: -(-total * (index + 1) // len(members)) + (-total * index // len(members))
         for index, member in enumerate(members)
     }
-    readers: dict[Part, set[str]] = {partition: set() for partition in partitions}
+    readers: dict[TopicIdPartition, set[str]] = {partition: set() for partition in partitions}
     remaining = dict(quotas)
     for subscriber in members:
         for partition in sorted(subscriber.target & readers.keys()):

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part, Subscriber
-from kproxy.broker.groups.group import Group, GroupContext, PlaceCheck, Timers
-from kproxy.broker.groups.partition_rows import by_topic, named
-from kproxy.broker.shares.assignor import simple
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition, Subscriber
+from kproxy.broker.groups.group import Group, GroupContext, PartitionCheck, Timers
+from kproxy.broker.groups.partition_rows import group_by_topic, group_by_topic_name
+from kproxy.broker.shares.assignor import assign_simple
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.states import ShareStates
 
 if TYPE_CHECKING:
-    from kproxy.broker.groups.offsets import Committed
+    from kproxy.broker.groups.offsets import CommittedOffset
     from kproxy.broker.topics import Topic
 
 SHARE: Final = "share"
@@ -57,7 +57,7 @@ class ShareMember:
     epoch: int = 0
     previous_epoch: int = 0
     topics: frozenset[str] = frozenset()
-    assigned: frozenset[Part] = frozenset()
+    assigned: frozenset[TopicIdPartition] = frozenset()
 
 
 class ShareGroup(Group):
@@ -76,7 +76,7 @@ class ShareGroup(Group):
         self.epoch = 1  # Kafka's first epoch
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
-        self._target: dict[str, frozenset[Part]] = {}
+        self._target: dict[str, frozenset[TopicIdPartition]] = {}
         self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
         self._timers = Timers(context.clock)
         self._states = context.cluster.part(ShareStates)
@@ -127,31 +127,31 @@ class ShareGroup(Group):
             "heartbeat_interval_ms": self._settings.heartbeat_interval_ms(self.id),
         }
         if heartbeat.epoch == 0 or heartbeat.topics is not None or member.assigned != old_state[1]:
-            response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
+            response["assignment"] = {"topic_partitions": group_by_topic(member.assigned)}
         return response
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
-    ) -> PlaceCheck:
-        raise self._no_offsets()
+    ) -> PartitionCheck:
+        raise self._no_offsets_error()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Allow everyone; there are no offsets."""
 
     def check_offset_deletion(self) -> None:
-        raise self._no_offsets()
+        raise self._no_offsets_error()
 
     def check_deletion(self) -> None:
         if self.members:
-            raise Refused(Error.NON_EMPTY_GROUP, "The group is not empty.")
+            raise ApiError(Error.NON_EMPTY_GROUP, "The group is not empty.")
 
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in member.topics for member in self.members.values())
 
-    def unused_since(self, committed: Committed) -> int | None:
+    def unused_since(self, committed: CommittedOffset) -> int | None:
         return None
 
-    def described(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, Any]:
         """Return the group as in ShareGroupDescribe."""
         return {
             "group_id": self.id,
@@ -167,13 +167,13 @@ class ShareGroup(Group):
                     "client_id": member.client_id,
                     "client_host": member.client_host,
                     "subscribed_topic_names": sorted(member.topics),
-                    "assignment": {"topic_partitions": named(member.assigned, self._context.topics)},
+                    "assignment": {"topic_partitions": group_by_topic_name(member.assigned, self._context.topics)},
                 }
                 for member in self.members.values()
             ],
         }
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "epoch": self.epoch,
@@ -188,10 +188,10 @@ class ShareGroup(Group):
 
     def restore(self, stored: Mapping[str, Any]) -> None:
         self.epoch, self.assignment_epoch = stored["epoch"], stored["assignment_epoch"]
-        self._target = {member: _parts(partitions) for member, partitions in stored["target"].items()}
+        self._target = {member: _to_partitions(partitions) for member, partitions in stored["target"].items()}
         self._partitions = dict(stored["partitions"])
         for member in stored["members"]:
-            set_fields = {"topics": frozenset(member["topics"]), "assigned": _parts(member["assigned"])}
+            set_fields = {"topics": frozenset(member["topics"]), "assigned": _to_partitions(member["assigned"])}
             self.members[member["id"]] = ShareMember(**{**member, **set_fields})
             self._expect(self.members[member["id"]])
 
@@ -204,7 +204,7 @@ class ShareGroup(Group):
         current = self.members.get(heartbeat.member_id)
         if current is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
+            raise ApiError(Error.GROUP_MAX_SIZE_REACHED, message)
         if heartbeat.epoch == 0:
             return self.members.setdefault(heartbeat.member_id, ShareMember(heartbeat.member_id))
         member = self._known(heartbeat.member_id)
@@ -217,11 +217,11 @@ class ShareGroup(Group):
             f"coordinator ({member.epoch}){previous_epoch_text if kind == 'smaller' else ''}. "
             "The member must abandon all its partitions and rejoin."
         )
-        raise Refused(Error.FENCED_MEMBER_EPOCH, message)
+        raise ApiError(Error.FENCED_MEMBER_EPOCH, message)
 
     def _known(self, member_id: str) -> ShareMember:
         if (member := self.members.get(member_id)) is None:
-            raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+            raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
     def _update_member(self, member: ShareMember, heartbeat: ShareHeartbeat) -> bool:
@@ -255,7 +255,7 @@ class ShareGroup(Group):
             )
             for member in self.members.values()
         ]
-        self._target = simple(subscribers, self._partitions)
+        self._target = assign_simple(subscribers, self._partitions)
         self.assignment_epoch = self.epoch
 
     def _reconcile(self, member: ShareMember) -> None:
@@ -276,9 +276,9 @@ class ShareGroup(Group):
         timeout_ms = self._settings.session_timeout_ms(self.id)
         self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))
 
-    def _no_offsets(self) -> Refused:
-        return Refused(Error.GROUP_ID_NOT_FOUND, f"Group {self.id} is not a consumer group.")
+    def _no_offsets_error(self) -> ApiError:
+        return ApiError(Error.GROUP_ID_NOT_FOUND, f"Group {self.id} is not a consumer group.")
 
 
-def _parts(stored: Iterable[tuple[str, int]]) -> frozenset[Part]:
+def _to_partitions(stored: Iterable[tuple[str, int]]) -> frozenset[TopicIdPartition]:
     return frozenset((topic, index) for topic, index in stored)

@@ -58,7 +58,7 @@ class Run:
         """Set the state, member and lock."""
         self.state, self.member, self.until = state, member, until
 
-    def let_go(self, state: RecordState, max_deliveries: int) -> None:
+    def end_acquisition(self, state: RecordState, max_deliveries: int) -> None:
         """End the acquisition; records at the delivery limit do not become available again."""
         is_exhausted = state is RecordState.AVAILABLE and self.deliveries >= max_deliveries
         self.state, self.member = RecordState.ARCHIVED if is_exhausted else state, ""

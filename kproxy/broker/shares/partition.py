@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kproxy.broker.change_signal import Changed
+from kproxy.broker.change_signal import ChangeSignal
 from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.acknowledgement import Acknowledgement, AcknowledgementContext, acknowledge
-from kproxy.broker.shares.acquisition import Acquired, AcquireRequest, Acquiring
+from kproxy.broker.shares.acquisition import AcquiredRange, AcquireRequest, Acquisition
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
@@ -51,7 +51,7 @@ class SharePartition:
         settings: ShareSettings,
         clock: Clock,
     ) -> None:
-        self.changed = Changed()
+        self.changed = ChangeSignal()
         self.closed = False
         self.leader_epoch = partition.leader_epoch
         self._group = group
@@ -62,7 +62,7 @@ class SharePartition:
         self._clock = clock
         self._timer: Timer | None = None
         self._expires_at = 0
-        self._records = _loaded(start, state)
+        self._records = _load_records(start, state)
         self._records.advance()
         if state.leader_epoch != partition.leader_epoch:
             state.leader_epoch = partition.leader_epoch
@@ -82,7 +82,7 @@ class SharePartition:
     def has_room(self) -> bool:
         """Whether any more records can be acquired."""
         records = self._records
-        return records.next_offset != records.end + 1 or records.count < self._settings.most_locks(self._group)
+        return records.next_offset != records.end + 1 or records.count < self._settings.max_locks(self._group)
 
     def acquire(
         self,
@@ -93,7 +93,7 @@ class SharePartition:
         batch_size: int,
         *,
         strict: bool = False,
-    ) -> list[Acquired]:
+    ) -> list[AcquiredRange]:
         """Acquire records for a member.
 
         Args:
@@ -105,9 +105,9 @@ class SharePartition:
             strict: See `AcquireRequest`.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group)
-        max_locks, max_deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
+        max_locks, max_deliveries = self._settings.max_locks(self._group), self._settings.max_deliveries(self._group)
         request = AcquireRequest(member, records, batch_size, strict, until, max_locks, max_deliveries)
-        acquired = Acquiring(self._records, batches, offset, request).acquire_all()
+        acquired = Acquisition(self._records, batches, offset, request).acquire_all()
         if acquired:
             self._schedule_expiry(until)
         return acquired
@@ -122,17 +122,17 @@ class SharePartition:
         Raises:
             ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
-        until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.renews(self._group) else None
+        until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.allows_renewal(self._group) else None
         acknowledge(
             self._records,
-            AcknowledgementContext(member, until, self._settings.most_deliveries(self._group)),
+            AcknowledgementContext(member, until, self._settings.max_deliveries(self._group)),
             acknowledgements,
         )
-        self._moved_on()
+        self._store_and_advance()
 
     def release(self, member: str) -> None:
         """Release the records of a member that has left."""
-        self._let_go(lambda run: run.member == member)
+        self._release_runs(lambda run: run.member == member)
 
     def move_start(self, offset: int) -> None:
         """Move to the log's new start offset."""
@@ -151,19 +151,19 @@ class SharePartition:
                 return
             self._timer.cancel()
         self._expires_at = until
-        self._timer = self._clock.later(until - self._clock.now(), self._expire)
+        self._timer = self._clock.schedule(until - self._clock.now(), self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = self._clock.now()
-        self._let_go(lambda run: run.until <= now)
+        self._release_runs(lambda run: run.until <= now)
         lock_ends = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
         if lock_ends:
             self._schedule_expiry(max(min(lock_ends), now + 1))
 
-    def _let_go(self, is_selected: Callable[[Run], bool]) -> None:
+    def _release_runs(self, is_selected: Callable[[Run], bool]) -> None:
         """Make the selected acquired records available again; archive those before the start."""
-        start, max_deliveries = self._records.start, self._settings.most_deliveries(self._group)
+        start, max_deliveries = self._records.start, self._settings.max_deliveries(self._group)
         has_released = False
         for batch in self._records:
             if not any(run.state is RecordState.ACQUIRED and is_selected(run) for run in batch.runs):
@@ -175,21 +175,21 @@ class SharePartition:
             ):
                 for run in batch.within(first, last):
                     if run.state is RecordState.ACQUIRED and is_selected(run):
-                        run.let_go(state, max_deliveries)
+                        run.end_acquisition(state, max_deliveries)
                         has_released = True
         if has_released:
-            self._moved_on()
+            self._store_and_advance()
 
-    def _moved_on(self) -> None:
+    def _store_and_advance(self) -> None:
         records, state = self._records, self._state
         # As in Kafka, clients see a moved start only after more records have been released.
-        state.start_offset, state.complete, state.batches = records.start, records.complete, _batches(records)
+        state.start_offset, state.complete, state.batches = records.start, records.complete, _state_batches(records)
         self._states.store(self._group, self._part, state)
         records.advance()
         self.changed.notify()
 
 
-def _loaded(start: int, state: ShareState) -> AcquiredRecords:
+def _load_records(start: int, state: ShareState) -> AcquiredRecords:
     """Return the records in flight in a stored state; records without a state were never delivered."""
     records = AcquiredRecords(start)
     runs: list[Run] = []
@@ -203,7 +203,7 @@ def _loaded(start: int, state: ShareState) -> AcquiredRecords:
     return records
 
 
-def _batches(records: AcquiredRecords) -> list[StateBatch]:
+def _state_batches(records: AcquiredRecords) -> list[StateBatch]:
     """Return the states to store: acquired records as they were before, adjacent equal states merged."""
     batches: list[StateBatch] = []
     for run in records.runs():

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.shares.settings import ShareSettings
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class ShareSession:
     """
 
     epoch: int
-    partitions: dict[Part, bool]
+    partitions: dict[TopicIdPartition, bool]
     ended: bool = False
 
-    def must_send(self, partition: Part, *, has_records: bool, has_error: bool) -> bool:
+    def must_send(self, partition: TopicIdPartition, *, has_records: bool, has_error: bool) -> bool:
         """Whether the result of a partition must be sent; records it as sent."""
         if partition not in self.partitions:
             return True
@@ -71,8 +71,8 @@ class ShareSessions:
         self,
         key: tuple[str, str],
         epoch: int,
-        requested: Iterable[Part],
-        forgotten: Iterable[Part],
+        requested: Iterable[TopicIdPartition],
+        forgotten: Iterable[TopicIdPartition],
         *,
         has_acknowledgements: bool,
     ) -> ShareSession:
@@ -91,11 +91,11 @@ class ShareSessions:
         """
         if epoch == BEGIN:
             if has_acknowledgements:
-                raise Refused(Error.INVALID_REQUEST)
+                raise ApiError(Error.INVALID_REQUEST)
             if key in self._sessions:
                 self.end(key, self._sessions[key])
             if len(self._sessions) >= self._settings.sessions:
-                raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
+                raise ApiError(Error.SHARE_SESSION_LIMIT_REACHED)
             session = ShareSession(1, dict.fromkeys(requested, True))
             self._check_capacity(len(session.partitions))
             self._sessions[key] = session
@@ -117,14 +117,14 @@ class ShareSessions:
             ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """
         if epoch == BEGIN:
-            raise Refused(Error.INVALID_SHARE_SESSION_EPOCH)
+            raise ApiError(Error.INVALID_SHARE_SESSION_EPOCH)
         session = self._sessions.get(key)
         if session is None:
-            raise Refused(Error.SHARE_SESSION_NOT_FOUND)
+            raise ApiError(Error.SHARE_SESSION_NOT_FOUND)
         if epoch == END:
             return session
         if session.epoch != epoch:
-            raise Refused(Error.INVALID_SHARE_SESSION_EPOCH)
+            raise ApiError(Error.INVALID_SHARE_SESSION_EPOCH)
         session.epoch = 1 if epoch == _MAX_INT32 else epoch + 1
         return session
 
@@ -138,7 +138,7 @@ class ShareSessions:
 
     def _check_capacity(self, count: int) -> None:
         if sum(len(session.partitions) for session in self._sessions.values()) + count > _MAX_PARTITIONS:
-            raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
+            raise ApiError(Error.SHARE_SESSION_LIMIT_REACHED)
 
 
 class AllShareSessions:

@@ -38,15 +38,15 @@ class ShareSettings:
         """Return the duration of an acquisition lock."""
         return self._number(group, "share.record.lock.duration.ms")
 
-    def most_locks(self, group: str) -> int:
+    def max_locks(self, group: str) -> int:
         """Return the limit of records in flight per partition."""
         return self._number(group, "share.partition.max.record.locks")
 
-    def most_deliveries(self, group: str) -> int:
+    def max_deliveries(self, group: str) -> int:
         """Return the delivery limit of a record."""
         return self._number(group, "share.delivery.count.limit")
 
-    def renews(self, group: str) -> bool:
+    def allows_renewal(self, group: str) -> bool:
         """Whether members may renew acquisition locks (KIP-1222)."""
         return self._configs.group(group, "share.renew.acknowledge.enable").lower() == "true"
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.change_signal import Changed
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.change_signal import ChangeSignal
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.log.log import Log
 from kproxy.broker.request import Request
-from kproxy.broker.shares.acquisition import Acquired
+from kproxy.broker.shares.acquisition import AcquiredRange
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.shares import Shares
@@ -40,7 +40,7 @@ class ShareRead:
         batches: The batches read.
     """
 
-    part: Part
+    part: TopicIdPartition
     log: Log
     share: SharePartition
     offset: int = 0
@@ -64,7 +64,7 @@ class ShareReader:
     def __init__(self, request: Request, leaders: LeaderHints) -> None:
         body = request.body
         self.reads: list[ShareRead] = []
-        self.refused: dict[Part, Refused] = {}
+        self.refused: dict[TopicIdPartition, ApiError] = {}
         self.max_bytes = min(body["max_bytes"], _MAX_BYTES)
         self._request = request
         self._group: str = body["group_id"]
@@ -73,14 +73,14 @@ class ShareReader:
         self._shares = request.cluster.part(Shares)
         self._committed = request.cluster.part(ShareSettings).read_committed(self._group)
 
-    def read(self, topic_id_partitions: Sequence[Part]) -> None:
+    def read(self, topic_id_partitions: Sequence[TopicIdPartition]) -> None:
         """Read partitions, each with about an equal share of the bytes."""
         self.reads, self.refused = [], {}
         for topic_id_partition in topic_id_partitions:
             try:
                 partition = self._partition(topic_id_partition)
                 self.reads.append(ShareRead(topic_id_partition, partition.log, self._shares.open(self._group, partition)))
-            except Refused as api_error:
+            except ApiError as api_error:
                 self.refused[topic_id_partition] = api_error
         acquirable, remaining_bytes, one_at_least = self.acquirable, self.max_bytes, True
         for read in acquirable:
@@ -94,14 +94,14 @@ class ShareReader:
         """The partitions that have room for more records in flight."""
         return [read for read in self.reads if read.share.has_room]
 
-    def changes(self) -> Iterator[Changed]:
+    def changes(self) -> Iterator[ChangeSignal]:
         """What to wait for if there is not enough data."""
         yield self._topics.changed
         for read in self.reads:
             yield read.share.changed
             yield read.log.changed
 
-    def acquired(self) -> dict[Part, dict[str, Any]]:
+    def acquired(self) -> dict[TopicIdPartition, dict[str, Any]]:
         """Acquire the records for the member, up to its limit; return the results for the partitions."""
         remaining_records, results = self._request.body["max_records"], {}
         for read in self.acquirable:
@@ -110,11 +110,11 @@ class ShareReader:
             results[read.part] = _result(read, acquired)
         return results | {topic_id_partition: self._refusal(topic_id_partition, api_error) for topic_id_partition, api_error in self.refused.items()}
 
-    def _partition(self, topic_id_partition: Part) -> Partition:
-        if (topic := self._topics.with_id(topic_id_partition[0])) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_ID)
+    def _partition(self, topic_id_partition: TopicIdPartition) -> Partition:
+        if (topic := self._topics.by_id(topic_id_partition[0])) is None:
+            raise ApiError(Error.UNKNOWN_TOPIC_ID)
         require(self._request, "READ", "TOPIC", topic.name)
-        return self._topics.led_by(self._request.node, topic, topic_id_partition[1])
+        return self._topics.find_led_partition(self._request.node, topic, topic_id_partition[1])
 
     def _read(self, read: ShareRead, limit: int, *, one_at_least: bool) -> None:
         share, log = read.share, read.log
@@ -124,31 +124,31 @@ class ShareReader:
         end = log.last_stable_offset if self._committed else log.high_watermark
         read.batches = log.read(read.offset, end, limit, one_at_least=one_at_least)
 
-    def _acquire(self, read: ShareRead, records: int) -> list[Acquired]:
+    def _acquire(self, read: ShareRead, records: int) -> list[AcquiredRange]:
         body = self._request.body
         is_strict = body.get("share_acquire_mode", 0) == _STRICT
         acquired = read.share.acquire(
             body["member_id"], read.batches, read.offset, records, body["batch_size"], strict=is_strict
         )
         if self._committed and acquired:
-            for batch in aborted(read.log, read.batches):
+            for batch in aborted_batches(read.log, read.batches):
                 read.share.archive(batch.base_offset, batch.last_offset)
-                acquired = [remaining_range for acquired_range in acquired for remaining_range in _without(acquired_range, batch)]
+                acquired = [remaining_range for acquired_range in acquired for remaining_range in _exclude(acquired_range, batch)]
         return acquired
 
-    def _refusal(self, topic_id_partition: Part, api_error: Refused) -> dict[str, Any]:
+    def _refusal(self, topic_id_partition: TopicIdPartition, api_error: ApiError) -> dict[str, Any]:
         result: dict[str, Any] = {
             "partition_index": topic_id_partition[1],
             "error_code": api_error.error,
             "error_message": api_error.message,
             "records": b"",
         }
-        if api_error.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.with_id(topic_id_partition[0])) is not None:
+        if api_error.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.by_id(topic_id_partition[0])) is not None:
             result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, topic_id_partition[1]))
         return result
 
 
-def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
+def aborted_batches(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
     """Return the batches that are part of aborted transactions."""
     if not batches:
         return
@@ -164,7 +164,7 @@ def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
                 yield batch
 
 
-def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
+def _exclude(acquired: AcquiredRange, batch: StoredBatch) -> Iterator[AcquiredRange]:
     """Return the acquired records without those of a batch."""
     if acquired.first <= min(acquired.last, batch.base_offset - 1):
         yield acquired._replace(last=min(acquired.last, batch.base_offset - 1))
@@ -172,7 +172,7 @@ def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
         yield acquired._replace(first=max(acquired.first, batch.last_offset + 1))
 
 
-def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
+def _result(read: ShareRead, acquired: Sequence[AcquiredRange]) -> dict[str, Any]:
     """Return the result with the batches that contain acquired records."""
     record_data = [
         batch.data
@@ -188,7 +188,7 @@ def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
     }
 
 
-def by_topic(results: Mapping[Part, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def group_by_topic(results: Mapping[TopicIdPartition, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return results of partitions, grouped by topic."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
     for (topic_id, _), result in results.items():

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.features import Features
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
-from kproxy.broker.shares.acknowledgement import read
+from kproxy.broker.shares.acknowledgement import read_acknowledgements
 from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Topics
@@ -27,7 +27,7 @@ _RENEWALS_FROM: Final = 2  # versions
 def check_enabled(request: Request) -> None:
     """Raise `ApiError` with UNSUPPORTED_VERSION if the share group feature is off."""
     if not request.cluster.part(Features).level("share.version"):
-        raise Refused(Error.UNSUPPORTED_VERSION)
+        raise ApiError(Error.UNSUPPORTED_VERSION)
 
 
 def requesting_member(request: Request) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def requesting_member(request: Request) -> tuple[str, str]:
     check_enabled(request)
     group, member = request.body["group_id"], request.body["member_id"]
     if group is None:
-        raise Refused(Error.INVALID_REQUEST)
+        raise ApiError(Error.INVALID_REQUEST)
     require(request, "READ", "GROUP", group)
     check_member_id(member)
     return group, member
@@ -48,46 +48,46 @@ def requesting_member(request: Request) -> tuple[str, str]:
 def check_member_id(member_id: str | None) -> None:
     """Raise `ApiError` with INVALID_REQUEST if the member id is invalid."""
     if not member_id or len(member_id) > _LONGEST_MEMBER_ID:
-        raise Refused(Error.INVALID_REQUEST)
+        raise ApiError(Error.INVALID_REQUEST)
 
 
-def connect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
+def end_on_disconnect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
     """End a session when its connection closes."""
-    request.session.part(ShareConnection).gone = functools.partial(end, request.cluster, request.node, key, session)
+    request.session.part(ShareConnection).gone = functools.partial(end_session, request.cluster, request.node, key, session)
 
 
-def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
+def end_session(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
     """End a session; records that the member has acquired on this broker become available to others."""
     group, member = key
     if cluster.part(AllShareSessions).of(node).end(key, session):
         for topic_id_partition in session.partitions:
-            share = cluster.part(Shares).led(node, group, topic_id_partition)
+            share = cluster.part(Shares).find_led(node, group, topic_id_partition)
             if share is not None:
                 share.release(member)
 
 
-async def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
+async def apply_acknowledgements(request: Request) -> dict[TopicIdPartition, dict[str, Any]]:
     """Apply a request's acknowledgements; return the index and the error, if any, of each listed partition."""
     return {
-        (topic["topic_id"], partition["partition_index"]): _one(request, topic["topic_id"], partition)
+        (topic["topic_id"], partition["partition_index"]): _acknowledge_partition(request, topic["topic_id"], partition)
         async for topic in paced(request.body["topics"])
         async for partition in paced(topic["partitions"])
     }
 
 
-def _one(request: Request, topic_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     body, index, topics = request.body, entry["partition_index"], request.cluster.part(Topics)
     try:
-        if (topic := topics.with_id(topic_id)) is None:
-            raise Refused(Error.UNKNOWN_TOPIC_ID)
+        if (topic := topics.by_id(topic_id)) is None:
+            raise ApiError(Error.UNKNOWN_TOPIC_ID)
         supports_renewal, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
-        acknowledgements = read(entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal)
+        acknowledgements = read_acknowledgements(entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal)
         require(request, "READ", "TOPIC", topic.name)
-        share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
+        share = request.cluster.part(Shares).find_led(request.node, body["group_id"], (topic_id, index))
         if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
         if acknowledgements and share is not None:
             share.acknowledge(body["member_id"], acknowledgements)
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"partition_index": index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_index": index}

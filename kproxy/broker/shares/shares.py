@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates
@@ -34,9 +34,9 @@ class Shares:
         live = state.live if state is not None else None
         return live if live is not None and live.leader_epoch == partition.leader_epoch else None
 
-    def led(self, node: BrokerNode, group: str, topic_id_partition: Part) -> SharePartition | None:
+    def find_led(self, node: BrokerNode, group: str, topic_id_partition: TopicIdPartition) -> SharePartition | None:
         """Return the share partition if it is open and the broker leads it."""
-        topic = self._topics.with_id(topic_id_partition[0])
+        topic = self._topics.by_id(topic_id_partition[0])
         partition = self._topics.partition(topic.name, topic_id_partition[1]) if topic is not None else None
         if partition is None or partition.leader != node.id:
             return None
@@ -53,7 +53,7 @@ class Shares:
         state = self._states.get(group, (partition.topic_id, partition.index))
         if state is None:
             message = "Read operation on uninitialized share partition not allowed."
-            raise Refused(Error.UNKNOWN_SERVER_ERROR, message)
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR, message)
         start = self._start(group, partition, state)
         if state.live is not None:
             state.live.close()
@@ -73,5 +73,5 @@ class Shares:
         record = log.record_since(int(self._clock.now() - age_ms))
         if record is None:
             message = f"Offset for timestamp {self._clock.now() - int(age_ms)} not found for topic partition: {log.name}"
-            raise Refused(Error.OFFSET_NOT_AVAILABLE, message)
+            raise ApiError(Error.OFFSET_NOT_AVAILABLE, message)
         return record[0]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body
 from kproxy.broker.request import Request
@@ -20,10 +20,10 @@ from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
 from kproxy.broker.topics import Topics
 
 #: Takes a partition and its part of a request; returns its result, without the index.
-One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
+PartitionHandler: TypeAlias = Callable[[TopicIdPartition, Mapping[str, Any]], Mapping[str, Any]]
 
 
-async def responses(request: Request, handle: One) -> Body:
+async def handle_partitions(request: Request, handle: PartitionHandler) -> Body:
     """Return the result for each listed partition; None if none is listed."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
@@ -33,7 +33,7 @@ async def responses(request: Request, handle: One) -> Body:
             {
                 "topic_id": topic["topic_id"],
                 "partitions": [
-                    _one(request, handle, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
+                    _handle_partition(request, handle, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(topics)
@@ -41,26 +41,26 @@ async def responses(request: Request, handle: One) -> Body:
     }
 
 
-def _one(request: Request, handle: One, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _handle_partition(request: Request, handle: PartitionHandler, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     index = entry["partition"]
     try:
         require(request, "CLUSTER_ACTION", "CLUSTER")
         if index < 0:
-            raise Refused(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
+            raise ApiError(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
         return {"partition": index, **handle((topic_id, index), entry)}
-    except Refused as api_error:
+    except ApiError as api_error:
         return {"partition": index, "error_code": api_error.error, "error_message": api_error.message}
 
 
-def state_of(request: Request, topic_id_partition: Part, operation: str) -> ShareState:
+def find_state(request: Request, topic_id_partition: TopicIdPartition, operation: str) -> ShareState:
     """Return the state in a request; raise `ApiError` with INVALID_REQUEST if it does not exist."""
     state = request.cluster.part(ShareStates).get(request.body["group_id"], topic_id_partition)
     if state is None:
-        raise Refused(Error.INVALID_REQUEST, f"{operation} operation on uninitialized share partition not allowed.")
+        raise ApiError(Error.INVALID_REQUEST, f"{operation} operation on uninitialized share partition not allowed.")
     return state
 
 
-def check(request: Request, topic_id_partition: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
+def check_state_request(request: Request, topic_id_partition: TopicIdPartition, state: ShareState | None, entry: Mapping[str, Any]) -> None:
     """Raise `ApiError` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:
@@ -68,15 +68,15 @@ def check(request: Request, topic_id_partition: Part, state: ShareState | None, 
     """
     if state is not None:
         if -1 != entry.get("leader_epoch", -1) < state.leader_epoch:
-            raise Refused(Error.FENCED_LEADER_EPOCH)
+            raise ApiError(Error.FENCED_LEADER_EPOCH)
         if -1 != entry.get("state_epoch", -1) < state.state_epoch:
-            raise Refused(Error.FENCED_STATE_EPOCH)
-    topic = request.cluster.part(Topics).with_id(topic_id_partition[0])
+            raise ApiError(Error.FENCED_STATE_EPOCH)
+    topic = request.cluster.part(Topics).by_id(topic_id_partition[0])
     if topic is None or topic_id_partition[1] >= len(topic.partitions):
-        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def combined(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
+def combine_batches(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Resolve overlaps between batches: for each record, the highest delivery count wins, then the highest state.
 
     Args:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.assignors import Part
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.topics import Topics
 
 if TYPE_CHECKING:
@@ -62,25 +62,25 @@ class ShareStates:
         self._topics = cluster.part(Topics)
         self._journal = cluster.journal
         self._count = 0
-        self._groups: dict[str, dict[Part, ShareState]] = {}
+        self._groups: dict[str, dict[TopicIdPartition, ShareState]] = {}
         for key, value in cluster.journal.entries(_TABLE):
             group, topic, index = json.loads(key)
             state = ShareState(**{**value, "batches": [StateBatch(*batch) for batch in value["batches"]]})
             self._groups.setdefault(group, {})[topic, index] = state
             self._count += 1
 
-    def of(self, group: str) -> Mapping[Part, ShareState]:
+    def of(self, group: str) -> Mapping[TopicIdPartition, ShareState]:
         """Return a group's states. Removes those of deleted topics."""
         states = self._groups.get(group, {})
-        for partition in [state for state in states if self._topics.with_id(state[0]) is None]:
+        for partition in [state for state in states if self._topics.by_id(state[0]) is None]:
             self.forget(group, partition)
         return states
 
-    def get(self, group: str, partition: Part) -> ShareState | None:
+    def get(self, group: str, partition: TopicIdPartition) -> ShareState | None:
         """Return the state of one partition."""
         return self._groups.get(group, {}).get(partition)
 
-    def initialize(self, group: str, partition: Part, state_epoch: int, start_offset: int = UNKNOWN) -> None:
+    def initialize(self, group: str, partition: TopicIdPartition, state_epoch: int, start_offset: int = UNKNOWN) -> None:
         """Start, or restart, a group in a partition.
 
         Args:
@@ -93,14 +93,14 @@ class ShareStates:
             ApiError: GROUP_MAX_SIZE_REACHED if all groups together have too many.
         """
         if self.get(group, partition) is None and self._count >= _MAX_STATES:
-            raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")
+            raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")
         self.forget(group, partition)
         self._groups.setdefault(group, {})[partition] = state = ShareState(state_epoch, start_offset)
         state.complete = UNKNOWN if start_offset == UNKNOWN else 0
         self._count += 1
         self.store(group, partition, state)
 
-    def store(self, group: str, partition: Part, state: ShareState) -> None:
+    def store(self, group: str, partition: TopicIdPartition, state: ShareState) -> None:
         """Store a state for a restart."""
         value = {
             "state_epoch": state.state_epoch,
@@ -111,7 +111,7 @@ class ShareStates:
         }
         self._journal.put(_TABLE, json.dumps((group, *partition)), value)
 
-    def forget(self, group: str, partition: Part) -> None:
+    def forget(self, group: str, partition: TopicIdPartition) -> None:
         """Remove a state, if it exists; close its share partition."""
         states = self._groups.get(group, {})
         if (state := states.pop(partition, None)) is not None:

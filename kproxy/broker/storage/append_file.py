@@ -41,7 +41,7 @@ class AppendOnlyFile:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
-            self._cut_back(error)
+            self._undo_write(error)
             raise self._named(error) from None
         self.size += len(data)
 
@@ -101,7 +101,7 @@ class AppendOnlyFile:
         loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(record_outcome)
         return finished
 
-    def _cut_back(self, error: OSError) -> None:
+    def _undo_write(self, error: OSError) -> None:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.journal import Value
 from kproxy.broker.storage.append_file import AppendOnlyFile, sync_directory
 from kproxy.broker.storage.private import create_private, make_private
@@ -18,8 +18,8 @@ from kproxy.broker.storage.private import create_private, make_private
 _NAME: Final = "journal.jsonl"
 _LOCK: Final = ".lock"
 #: Bytes of obsolete lines before the file is rewritten.
-_WASTE: Final = 16 << 20
-_NEW: Final = ".new"
+_MAX_OBSOLETE_BYTES: Final = 16 << 20
+_NEW_SUFFIX: Final = ".new"
 #: Lines that are written at a time: what a failed attempt costs while many are pending.
 _CHUNK: Final = 256
 
@@ -60,7 +60,7 @@ class FileJournal:
                 os.fchmod(self._lock, 0o600)
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._tables = self._read()
-                self._file = self._written_anew()
+                self._file = self._rewrite()
             except BaseException:
                 os.close(self._lock)
                 raise
@@ -70,7 +70,7 @@ class FileJournal:
             raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
         #: The keys of entries that are not in the file; their values are in the tables.
         self._unwritten: dict[tuple[str, str], None] = {}
-        self._compact_at = self._file.size + _WASTE
+        self._compact_at = self._file.size + _MAX_OBSOLETE_BYTES
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         """Return the entries of a table, by key."""
@@ -107,7 +107,7 @@ class FileJournal:
                 write_error = error
                 self._failed(self._path, error)
         if write_error is not None:
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {write_error.strerror}")
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {write_error.strerror}")
 
     def catch_up(self) -> bool:
         """Write what is pending; return whether nothing is left."""
@@ -139,14 +139,14 @@ class FileJournal:
     def _compact(self) -> None:
         """Replace the file by one without obsolete lines; if that fails, the old one stays in use."""
         try:
-            old_file, self._file = self._file, self._written_anew()
+            old_file, self._file = self._file, self._rewrite()
         except OSError as error:
-            self._compact_at = self._file.size + _WASTE
+            self._compact_at = self._file.size + _MAX_OBSOLETE_BYTES
             self._failed(self._path, error)
             return
         old_file.close()
         self._unwritten.clear()
-        self._compact_at = 2 * self._file.size + _WASTE
+        self._compact_at = 2 * self._file.size + _MAX_OBSOLETE_BYTES
 
     def _read(self) -> dict[str, dict[str, Value]]:
         tables: dict[str, dict[str, Value]] = {}
@@ -167,8 +167,8 @@ class FileJournal:
                 table_entries[key] = value
         return tables
 
-    def _written_anew(self) -> AppendOnlyFile:
-        new_path = self._path.with_suffix(_NEW)
+    def _rewrite(self) -> AppendOnlyFile:
+        new_path = self._path.with_suffix(_NEW_SUFFIX)
         try:
             with create_private(new_path) as file:
                 for table, table_entries in self._tables.items():

@@ -67,7 +67,7 @@ class Segments:
             self._bases.append(int(path.stem))
             data = path.read_bytes()
             end = 0
-            for batch in _whole(data):
+            for batch in _complete_batches(data):
                 if next_offset is not None and batch.base_offset < next_offset:
                     break
                 next_offset = batch.last_offset + 1
@@ -121,7 +121,7 @@ class Segments:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def _whole(data: bytes) -> Iterator[StoredBatch]:
+def _complete_batches(data: bytes) -> Iterator[StoredBatch]:
     """Return the batches at the start of a file, up to the first that is truncated or has a wrong CRC."""
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:

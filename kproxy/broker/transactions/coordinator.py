@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.features import Features
-from kproxy.broker.groups.offsets import Offsets, Place
+from kproxy.broker.groups.offsets import Offsets, TopicPartition
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions.producer_ids import ProducerIds
 from kproxy.broker.transactions.transaction import Producer, Transaction, TransactionState
@@ -47,14 +47,14 @@ class Transactions:
         self._new_id = cluster.part(ProducerIds).new
         self._timers: dict[str, Timer] = {}
         self._swept = self._clock.now()
-        self._by_id = {name: Transaction.restored(name, stored) for name, stored in cluster.journal.entries(_TABLE)}
+        self._by_id = {name: Transaction.from_journal(name, stored) for name, stored in cluster.journal.entries(_TABLE)}
         for transaction in self._by_id.values():
-            self._go_on(transaction)
+            self._store_and_schedule(transaction)
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._by_id.values())
 
-    def with_id(self, transactional_id: str) -> Transaction | None:
+    def by_id(self, transactional_id: str) -> Transaction | None:
         """Return the transaction with that id."""
         return self._by_id.get(transactional_id)
 
@@ -75,28 +75,28 @@ class Transactions:
                 CONCURRENT_TRANSACTIONS while the previous producer's transaction is being aborted.
         """
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
-            raise Refused(Error.INVALID_TRANSACTION_TIMEOUT)
+            raise ApiError(Error.INVALID_TRANSACTION_TIMEOUT)
         now = self._clock.now()
         self._sweep(now)
         transaction = self._by_id.get(transactional_id)
         if transaction is None:
             if len(self._by_id) >= _MAX_IDS:
-                raise Refused(Error.INVALID_REQUEST, f"{_MAX_IDS} transactional ids are in use")
+                raise ApiError(Error.INVALID_REQUEST, f"{_MAX_IDS} transactional ids are in use")
             transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now)
             self._by_id[transactional_id] = transaction
         transaction.check_renewal(expected)
         if transaction.state is TransactionState.ONGOING:
             self._fence(transaction)
-            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+            raise ApiError(Error.CONCURRENT_TRANSACTIONS)
         transaction.renew(timeout_ms, expected, self._new_id, now)
-        self._go_on(transaction)
+        self._store_and_schedule(transaction)
         return transaction.producer
 
     def add(
         self,
         transactional_id: str,
         producer: Producer,
-        topic_partitions: Collection[Place] = (),
+        topic_partitions: Collection[TopicPartition] = (),
         groups: Collection[str] = (),
         *,
         version: int = 0,
@@ -110,12 +110,12 @@ class Transactions:
         transaction.check_addition(producer)
         if not transaction.has(topic_partitions, groups):
             if len(transaction.groups) + len(groups) > _MAX_GROUPS:
-                raise Refused(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MAX_GROUPS} groups")
+                raise ApiError(Error.INVALID_REQUEST, f"a transaction can commit offsets of {_MAX_GROUPS} groups")
             transaction.add(topic_partitions, groups, version, self._clock.now())
-            self._go_on(transaction)
+            self._store_and_schedule(transaction)
 
     def verify(
-        self, transactional_id: str, producer: Producer, *, topic_partition: Place | None = None, group: str | None = None
+        self, transactional_id: str, producer: Producer, *, topic_partition: TopicPartition | None = None, group: str | None = None
     ) -> None:
         """Raise `ApiError` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
@@ -140,7 +140,7 @@ class Transactions:
         transaction = self._found(transactional_id)
         if transaction.check_end(producer, commit, version):
             transaction.prepare(commit, version, self._new_id, self._clock.now())
-            self._go_on(transaction)
+            self._store_and_schedule(transaction)
         return transaction.successor
 
     def close(self) -> None:
@@ -150,41 +150,41 @@ class Transactions:
 
     def _found(self, transactional_id: str) -> Transaction:
         if not transactional_id:
-            raise Refused(Error.INVALID_REQUEST)
+            raise ApiError(Error.INVALID_REQUEST)
         if (transaction := self._by_id.get(transactional_id)) is None:
-            raise Refused(Error.INVALID_PRODUCER_ID_MAPPING)
+            raise ApiError(Error.INVALID_PRODUCER_ID_MAPPING)
         return transaction
 
     def _fence(self, transaction: Transaction) -> None:
         transaction.fence(self._features.level(_FEATURE), self._new_id, self._clock.now())
-        self._go_on(transaction)
+        self._store_and_schedule(transaction)
 
-    def _go_on(self, transaction: Transaction) -> None:
+    def _store_and_schedule(self, transaction: Transaction) -> None:
         """Store a transaction's state, and schedule its next step."""
-        self._cluster.journal.put(_TABLE, transaction.id, transaction.stored())
+        self._cluster.journal.put(_TABLE, transaction.id, transaction.to_journal())
         if (timer := self._timers.pop(transaction.id, None)) is not None:
             timer.cancel()
         if transaction.completing:
-            self._timers[transaction.id] = self._clock.later(0, lambda: self._complete(transaction))
+            self._timers[transaction.id] = self._clock.schedule(0, lambda: self._complete(transaction))
         elif transaction.state is TransactionState.ONGOING:
             remaining_ms = transaction.started_at + transaction.timeout_ms - self._clock.now()
-            self._timers[transaction.id] = self._clock.later(remaining_ms, lambda: self._fence(transaction))
+            self._timers[transaction.id] = self._clock.schedule(remaining_ms, lambda: self._fence(transaction))
 
     def _complete(self, transaction: Transaction) -> None:
         if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
-            self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
+            self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
         transaction.places.difference_update([topic_partition for topic_partition in transaction.places if self._mark(transaction, topic_partition)])
         if transaction.places:
-            self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
+            self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         for group in transaction.groups:
             self._offsets.complete(*transaction.producer, group, commit)
         transaction.complete(self._clock.now())
-        self._go_on(transaction)
+        self._store_and_schedule(transaction)
 
-    def _mark(self, transaction: Transaction, topic_partition: Place) -> bool:
+    def _mark(self, transaction: Transaction, topic_partition: TopicPartition) -> bool:
         """Write the marker to a partition; return False if it must be retried."""
         partition = self._topics.partition(*topic_partition)
         if partition is None:  # deleted meanwhile
@@ -194,7 +194,7 @@ class Transactions:
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
             partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
-        except Refused as api_error:  # fenced: an administrator has ended it there with a higher epoch
+        except ApiError as api_error:  # fenced: an administrator has ended it there with a higher epoch
             return api_error.error is not Error.KAFKA_STORAGE_ERROR
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.groups.offsets import Place
+from kproxy.broker.groups.offsets import TopicPartition
 from kproxy.broker.java import java_hash
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
-def place_of(cluster: Cluster, group: str) -> Place:
+def offsets_partition(cluster: Cluster, group: str) -> TopicPartition:
     """Return the partition for a group."""
     partitions = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
     return OFFSETS_TOPIC, abs(java_hash(group)) % partitions

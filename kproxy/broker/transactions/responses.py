@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.request import Request
 from kproxy.broker.transactions.coordinator import Transactions
 
 
-def coordinated(request: Request, transactional_id: str) -> Transactions:
+def coordinated_transactions(request: Request, transactional_id: str) -> Transactions:
     """Return the transactions, if this broker coordinates the transactional id.
 
     Raises:
         ApiError: INVALID_REQUEST if the id is empty, NOT_COORDINATOR.
     """
     if not transactional_id:
-        raise Refused(Error.INVALID_REQUEST)
+        raise ApiError(Error.INVALID_REQUEST)
     check_coordinator(request, transactional_id)
     return request.cluster.part(Transactions)
 
 
-def fenced_as(error: Error, *, is_known: bool) -> Error:
+def error_for_version(error: Error, *, is_known: bool) -> Error:
     """Return the error, or for PRODUCER_FENCED the older one if the request's version does not know it."""
     return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not is_known else error

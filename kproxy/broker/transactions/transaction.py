@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Place
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.offsets import TopicPartition
 
-NOBODY: Final = -1
+NO_PRODUCER: Final = -1
 _LAST_EPOCH: Final = 2**15 - 1  # never assigned to a producer, so that it can always be fenced
 
 #: The transaction version that increments the epoch whenever a transaction ends (KIP-890).
-BUMPING: Final = 2
+EPOCH_BUMP_VERSION: Final = 2
 
 
 class Producer(NamedTuple):
@@ -65,10 +65,10 @@ class Transaction:
     timeout_ms: int
     updated_at: int
     state: TransactionState = TransactionState.EMPTY
-    previous_id: int = NOBODY
-    last_epoch: int = NOBODY
-    next_id: int = NOBODY
-    places: set[Place] = field(default_factory=set)
+    previous_id: int = NO_PRODUCER
+    last_epoch: int = NO_PRODUCER
+    next_id: int = NO_PRODUCER
+    places: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     started_at: int = -1
     version: int = 0
@@ -86,17 +86,17 @@ class Transaction:
     @property
     def successor(self) -> Producer:
         """The producer after the transaction is complete."""
-        if self.version >= BUMPING and self.next_id != NOBODY:
+        if self.version >= EPOCH_BUMP_VERSION and self.next_id != NO_PRODUCER:
             return Producer(self.next_id, 0)
         return self.producer
 
     def check_renewal(self, expected: Producer | None) -> None:
         """Raise `ApiError` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
         if self.completing:
-            raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        is_current = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
+            raise ApiError(Error.CONCURRENT_TRANSACTIONS)
+        is_current = expected is None or self.producer.epoch == NO_PRODUCER or expected.id == self.producer.id
         if not is_current and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
-            raise Refused(Error.PRODUCER_FENCED)
+            raise ApiError(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
         """Start a producer with this transactional id, and fence those before it.
@@ -107,12 +107,12 @@ class Transaction:
         previous = self.producer
         if self.exhausted and (expected is None or expected.epoch == previous.epoch):
             self.producer = Producer(new_id(), 0)
-            self.last_epoch = NOBODY if expected is None else previous.epoch
-        elif expected is None or previous.epoch in (NOBODY, expected.epoch):
+            self.last_epoch = NO_PRODUCER if expected is None else previous.epoch
+        elif expected is None or previous.epoch in (NO_PRODUCER, expected.epoch):
             self.producer = Producer(previous.id, previous.epoch + 1)
-            self.last_epoch = NOBODY if expected is None else previous.epoch
+            self.last_epoch = NO_PRODUCER if expected is None else previous.epoch
         elif expected.epoch != self.last_epoch:  # else it repeats a request that was already processed
-            raise Refused(Error.PRODUCER_FENCED)
+            raise ApiError(Error.PRODUCER_FENCED)
         self.previous_id, self.timeout_ms = previous.id, timeout_ms
         self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
         self.places, self.groups = set(), set()
@@ -120,24 +120,24 @@ class Transaction:
     def check_addition(self, producer: Producer) -> None:
         """Raise `ApiError` unless the producer may add partitions and groups."""
         if self.completing:
-            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+            raise ApiError(Error.CONCURRENT_TRANSACTIONS)
         self._check_producer(producer)
 
-    def check_participant(self, producer: Producer, topic_partition: Place | None, group: str | None) -> None:
+    def check_participant(self, producer: Producer, topic_partition: TopicPartition | None, group: str | None) -> None:
         """Raise `ApiError` unless the partition or group is part of the producer's transaction."""
         self._check_producer(producer)
         if self.completing:
-            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+            raise ApiError(Error.CONCURRENT_TRANSACTIONS)
         if not (topic_partition in self.places if group is None else group in self.groups):
-            raise Refused(Error.TRANSACTION_ABORTABLE)
+            raise ApiError(Error.TRANSACTION_ABORTABLE)
 
-    def has(self, topic_partitions: Collection[Place], groups: Collection[str]) -> bool:
+    def has(self, topic_partitions: Collection[TopicPartition], groups: Collection[str]) -> bool:
         """Whether all these are already part of it."""
         return (
             self.state is TransactionState.ONGOING and self.places.issuperset(topic_partitions) and self.groups.issuperset(groups)
         )
 
-    def add(self, topic_partitions: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
+    def add(self, topic_partitions: Collection[TopicPartition], groups: Collection[str], version: int, now: int) -> None:
         """Add these to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now
@@ -157,15 +157,15 @@ class Transaction:
             ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
         """
         is_complete = self.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
-        if version < BUMPING:
+        if version < EPOCH_BUMP_VERSION:
             self._check_producer(producer)
             if self.completing:
-                raise Refused(Error.CONCURRENT_TRANSACTIONS)
+                raise ApiError(Error.CONCURRENT_TRANSACTIONS)
             if self.state is not TransactionState.ONGOING and not is_complete:
-                raise Refused(Error.INVALID_TXN_STATE)
+                raise ApiError(Error.INVALID_TXN_STATE)
             return not is_complete
         if self.completing:
-            raise Refused(Error.CONCURRENT_TRANSACTIONS)
+            raise ApiError(Error.CONCURRENT_TRANSACTIONS)
         is_repeated = self.state in (
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,
@@ -173,7 +173,7 @@ class Transaction:
         if not is_repeated:
             self._check_producer(producer)
         if not is_complete if is_repeated else commit and self.state is not TransactionState.ONGOING:
-            raise Refused(Error.INVALID_TXN_STATE)
+            raise ApiError(Error.INVALID_TXN_STATE)
         return not is_repeated
 
     def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
@@ -181,17 +181,17 @@ class Transaction:
         if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to increment the epoch
             self.started_at = now
         previous = self.producer
-        if version >= BUMPING:
-            self.next_id = new_id() if self.exhausted else NOBODY
+        if version >= EPOCH_BUMP_VERSION:
+            self.next_id = new_id() if self.exhausted else NO_PRODUCER
             self.producer, self.last_epoch = Producer(previous.id, min(previous.epoch + 1, _LAST_EPOCH)), previous.epoch
         self.previous_id, self.updated_at, self.version = previous.id, now, version
         self.state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
     def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:
         """Abort the transaction of a producer that is fenced: it was replaced, or its transaction timed out."""
-        if version < BUMPING:
+        if version < EPOCH_BUMP_VERSION:
             self.producer = Producer(self.producer.id, min(self.producer.epoch + 1, _LAST_EPOCH))
-            self.last_epoch = NOBODY
+            self.last_epoch = NO_PRODUCER
         self.prepare(False, version, new_id, now)
 
     def complete(self, now: int) -> None:
@@ -202,9 +202,9 @@ class Transaction:
             TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
             now,
         )
-        self.next_id, self.places, self.groups = NOBODY, set(), set()
+        self.next_id, self.places, self.groups = NO_PRODUCER, set(), set()
 
-    def stored(self) -> Mapping[str, Any]:
+    def to_journal(self) -> Mapping[str, Any]:
         """The state to store in the journal."""
         return {
             "producer": list(self.producer),
@@ -221,7 +221,7 @@ class Transaction:
         }
 
     @classmethod
-    def restored(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
+    def from_journal(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
         """Restore from the result of `to_journal`."""
         return cls(
             id=transactional_id,
@@ -229,14 +229,14 @@ class Transaction:
             state=TransactionState(stored["state"]),
             places={(topic, partition) for topic, partition in stored["places"]},
             groups=set(stored["groups"]),
-            **{name: stored[name] for name in _PLAIN},
+            **{name: stored[name] for name in _PLAIN_FIELDS},
         )
 
     def _check_producer(self, producer: Producer) -> None:
         if producer.id != self.producer.id:
-            raise Refused(Error.INVALID_PRODUCER_ID_MAPPING)
+            raise ApiError(Error.INVALID_PRODUCER_ID_MAPPING)
         if producer.epoch != self.producer.epoch:
-            raise Refused(Error.PRODUCER_FENCED)
+            raise ApiError(Error.PRODUCER_FENCED)
 
     def _missed_response(self, producer: Producer) -> bool:
         """Whether it is the producer from before the last end of a transaction, if each end increments the epoch."""
@@ -245,7 +245,7 @@ class Transaction:
         return producer == (self.previous_id, _LAST_EPOCH - 1) and self.producer.epoch == 0
 
 
-_PLAIN: Final = ("timeout_ms", "updated_at", "previous_id", "last_epoch", "next_id", "started_at", "version")
+_PLAIN_FIELDS: Final = ("timeout_ms", "updated_at", "previous_id", "last_epoch", "next_id", "started_at", "version")
 
 
 def _exhausted(epoch: int) -> bool:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Place
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.offsets import TopicPartition
 from kproxy.broker.transactions.coordinator import Transactions
-from kproxy.broker.transactions.transaction import BUMPING, Producer
+from kproxy.broker.transactions.transaction import EPOCH_BUMP_VERSION, Producer
 
 if TYPE_CHECKING:
     from kproxy.broker.request import Request
 
 
 def verify_produce(
-    request: Request, transactional_id: str, producer_id: int, producer_epoch: int, topic_partition: Place
+    request: Request, transactional_id: str, producer_id: int, producer_epoch: int, topic_partition: TopicPartition
 ) -> None:
     """Raise `ApiError` unless a transactional batch may be appended to a partition; from v12 on this adds it.
 
@@ -34,12 +34,12 @@ def verify_produce(
     adds_partition = request.version >= 12
     try:
         _verify(request, transactional_id, Producer(producer_id, producer_epoch), topic_partition, adds_participant=adds_partition)
-    except Refused as api_error:
+    except ApiError as api_error:
         if api_error.error is Error.CONCURRENT_TRANSACTIONS and not adds_partition:
             message = "Unable to verify the partition has been added to the transaction. Underlying error: "
-            raise Refused(Error.NOT_ENOUGH_REPLICAS, message + api_error.error.name) from None
+            raise ApiError(Error.NOT_ENOUGH_REPLICAS, message + api_error.error.name) from None
         if api_error.error is Error.TRANSACTION_ABORTABLE and request.version < 11:
-            raise Refused(Error.INVALID_TXN_STATE, "Partition was not added to the transaction") from None
+            raise ApiError(Error.INVALID_TXN_STATE, "Partition was not added to the transaction") from None
         raise
 
 
@@ -49,9 +49,9 @@ def verify_commit(request: Request, transactional_id: str, producer_id: int, pro
         _verify(
             request, transactional_id, Producer(producer_id, producer_epoch), group=group_id, adds_participant=request.version >= 5
         )
-    except Refused as api_error:
+    except ApiError as api_error:
         if api_error.error is Error.TRANSACTION_ABORTABLE and request.version < 4:
-            raise Refused(Error.INVALID_TXN_STATE) from None
+            raise ApiError(Error.INVALID_TXN_STATE) from None
         raise
 
 
@@ -59,7 +59,7 @@ def _verify(
     request: Request,
     transactional_id: str,
     producer: Producer,
-    topic_partition: Place | None = None,
+    topic_partition: TopicPartition | None = None,
     *,
     group: str | None = None,
     adds_participant: bool,
@@ -71,8 +71,8 @@ def _verify(
         else:
             topic_partitions = () if topic_partition is None else (topic_partition,)
             groups = () if group is None else (group,)
-            transactions.add(transactional_id, producer, topic_partitions, groups, version=BUMPING)
-    except Refused as api_error:
+            transactions.add(transactional_id, producer, topic_partitions, groups, version=EPOCH_BUMP_VERSION)
+    except ApiError as api_error:
         if api_error.error is Error.PRODUCER_FENCED:  # the error that clients expect here
-            raise Refused(Error.INVALID_PRODUCER_EPOCH) from None
+            raise ApiError(Error.INVALID_PRODUCER_EPOCH) from None
         raise

@@ -32,7 +32,7 @@ _SLICE = 1000
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class NoBytes(Exception):
+class NoBytesError(Exception):
     """Raised if no row has the bytes of a frame."""
 
 
@@ -59,12 +59,12 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     visible = session.visible
     frames = [frame for frame in _frames(session, (visible[at] for at in range(len(visible)))) if frame is not None]
     if not frames:
-        raise NoBytes
+        raise NoBytesError
     finished = False
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(file, "wb") as out:
-            parts = _parts(session, frames, _PCAPNG if path.suffix.lower() == ".pcapng" else _PCAP)
+            parts = _file_parts(session, frames, _PCAPNG if path.suffix.lower() == ".pcapng" else _PCAP)
             for count, part in enumerate(parts):  # the first one is the header
                 out.write(part)
                 if count and not count % _SLICE:
@@ -88,8 +88,8 @@ def pcapng(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
             frames.append(frame)
         yield b""
     if not frames:
-        raise NoBytes
-    yield from _parts(session, frames, _PCAPNG)
+        raise NoBytesError
+    yield from _file_parts(session, frames, _PCAPNG)
 
 
 def _frames(session: BrowseSession, rows: Iterable[int]) -> Iterator[tuple[int, int, bool] | None]:
@@ -103,7 +103,7 @@ def _frames(session: BrowseSession, rows: Iterable[int]) -> Iterator[tuple[int, 
         yield None
 
 
-def _parts(session: BrowseSession, frames: list[tuple[int, int, bool]], form: _Format) -> Iterator[bytes]:
+def _file_parts(session: BrowseSession, frames: list[tuple[int, int, bool]], form: _Format) -> Iterator[bytes]:
     """Yield the header of a file, and then the packets of one frame after the other."""
     yield form.header
     connections: dict[str, tuple[_Side, _Side]] = {}
@@ -154,7 +154,7 @@ def _packets(
     assert isinstance(line, FRAME_LINES)
     if (sides := connections.get(line.connection_id)) is None:
         number = len(connections)
-        sides = connections[line.connection_id] = _side(line.client, 20_000 + number), _side(line.server, 9092)
+        sides = connections[line.connection_id] = _parse_side(line.client, 20_000 + number), _parse_side(line.server, 9092)
         client, server = sides
         yield _packet(client, server, _SYN, b"")
         client.sent = 1
@@ -168,7 +168,7 @@ def _packets(
         sender.sent = (sender.sent + len(segment)) & 0xFFFFFFFF
 
 
-def _side(text: str, port: int) -> _Side:
+def _parse_side(text: str, port: int) -> _Side:
     """An address such as ``10.0.0.1:9092`` or ``[::1]:9092``; one on loopback for a host name or a Unix socket."""
     host, _, port_text = text.rpartition(":")
     try:

@@ -73,10 +73,10 @@ def as_markdown(exchange: Exchange) -> str:
 def _markdown(exchange: Exchange) -> Iterator[str]:
     line, frame = exchange.line, exchange.frame
     if frame is None:
-        yield f"**{as_mapping(line)['kind']}** at {_plain(line.ts)}, connection {_code(line.connection_id)}"
+        yield f"**{as_mapping(line)['kind']}** at {_plain_or_code(line.ts)}, connection {_code(line.connection_id)}"
         yield from _block(as_json(exchange), "json")
         return
-    yield f"### {_plain(frame.api or '?')} v{frame.api_version}, correlation id {frame.correlation_id}"
+    yield f"### {_plain_or_code(frame.api or '?')} v{frame.api_version}, correlation id {frame.correlation_id}"
     yield ""
     facts = [
         ("time", line.ts),
@@ -100,20 +100,20 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
             yield from _block("\n".join("".join(text for text, _ in row) for row in full_rows(finding)), "text")
         if (body := body_of(side)) is not None:
             text = msgspec.json.format(encode_json(body), indent=2).decode()
-            yield from _folded(
+            yield from _collapsed_block(
                 f"{kind}, decoded", text[:_MAX_BODY] + ("\n..." if len(text) > _MAX_BODY else ""), "json"
             )
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MAX_BYTES} more bytes" if len(bytes_) > _MAX_BYTES else ""
-            yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more, "text")
+            yield from _collapsed_block(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more, "text")
 
 
-def _plain(text: str) -> str:
+def _plain_or_code(text: str) -> str:
     """The name of an API or a time as it is; anything else, which only a forged trace has, as code."""
     return text if re.fullmatch(r"[\w :.+?-]*", text, re.ASCII) else _code(text)
 
 
-def _folded(title: str, text: str, language: str) -> Iterator[str]:
+def _collapsed_block(title: str, text: str, language: str) -> Iterator[str]:
     yield ""
     yield f"<details><summary>{title}</summary>"
     yield from _block(text, language)

@@ -13,7 +13,7 @@ from kproxy.browse.session import BrowseSession, Note
 from kproxy.trace.encoding import encode_line, parse_line
 
 _SLICE = 2000
-_AT_ONCE = 1 << 20
+_WRITE_BYTES = 1 << 20
 
 
 def save(session: BrowseSession, path: Path) -> Iterator[int]:
@@ -33,7 +33,7 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
         out = bytearray()
         for count, row in enumerate(_lines(session, rows), 1):
             out += row
-            if len(out) > _AT_ONCE:
+            if len(out) > _WRITE_BYTES:
                 _write(file, out)
             if not count % _SLICE:
                 yield min(count, len(rows))
@@ -70,12 +70,12 @@ def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
         raw = session.source.store.read(location, size)
         note = session.notes.get(row)
         if note is not None:  # also one that the user has removed
-            yield _noted(raw, note)
+            yield _with_note(raw, note)
         elif raw:  # else the store has discarded it
             yield raw + b"\n"
 
 
-def _noted(raw: bytes, note: Note) -> bytes:
+def _with_note(raw: bytes, note: Note) -> bytes:
     """Return a line with its note added; a line that cannot be parsed is returned unchanged."""
     try:
         return encode_line(msgspec.structs.replace(parse_line(raw), note=note.text or None, marked=note.marked))

@@ -8,7 +8,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 
 
-def shown(session: BrowseSession, view: SessionView) -> list[Client]:
+def rows_in_view(session: BrowseSession, view: SessionView) -> list[Client]:
     """See the package."""
     rows, matching = session.overviews.clients.rows(), view.matching
     return [row for row in rows if matching is None or (row.client_id, row.host) in matching.clients]

@@ -9,18 +9,18 @@ from kproxy.browse.session_view import SessionView
 from kproxy.trace.timestamps import timestamp
 
 
-def shown(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
+def rows_in_view(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
     """See the package."""
     rows, matching = session.overviews.connections.rows(), view.matching
     return [row for row in rows if matching is None or row.connection_id in matching.connections]
 
 
-def names(item: ConnectionSummary) -> str:
+def client_ids(item: ConnectionSummary) -> str:
     """The client ids; empty if none was sent."""
     return ", ".join(dict.fromkeys(client_id for client_id in item.client_ids if client_id)) + " ..." * item.more_client_ids
 
 
-def waited_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
+def waiting_time_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
     """How long the oldest request waits; None if none does."""
     return None if not item.in_flight or item.oldest is None else max(0, session.now - item.oldest.since) // 1000
 
@@ -37,7 +37,7 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
     return [
         ("connection", f"{item.connection_id}  {item.client} -> {item.server}{'  TLS' if item.tls else ''}"),
         ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
-        ("ended", f"{clock.labelled(item.closed_at)} {_how(item)}".strip() if item.closed_at else ""),
+        ("ended", f"{clock.labelled(item.closed_at)} {_closing(item)}".strip() if item.closed_at else ""),
         ("software", software(item)),
         ("login", f"{item.sasl} {item.sasl_error or ''}".strip() if item.sasl else ""),
         ("principal", item.principal or ""),
@@ -52,6 +52,6 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
     ]
 
 
-def _how(item: ConnectionSummary) -> str:
+def _closing(item: ConnectionSummary) -> str:
     """``fin by client``; no side at the end of a capture."""
     return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

@@ -14,7 +14,7 @@ from kproxy.trace.formatting import duration
 
 #: Most ranges of records of a member that are named.
 _MAX_RANGES: Final = 6
-_DONE: Final = {
+_TYPE_NAMES: Final = {
     "accept": "accepted",
     "release": "released",
     "reject": "rejected",
@@ -23,7 +23,7 @@ _DONE: Final = {
 }
 
 
-def shown(session: BrowseSession, view: SessionView) -> list[GroupRow]:
+def rows_in_view(session: BrowseSession, view: SessionView) -> list[GroupRow]:
     """See the package."""
     rows, matching = session.overviews.groups.rows(session.now), view.matching
     return [row for row in rows if matching is None or row.group in matching.groups]
@@ -43,7 +43,7 @@ def facts(session: BrowseSession, group: GroupView) -> Facts:
     ]
 
 
-def held(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, str]]:
+def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, str]]:
     """Yield each member that holds records: its label, ``holds 12 records``, and which with their locks."""
     now = session.now
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
@@ -54,10 +54,10 @@ def held(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, s
         yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more}"
 
 
-def acknowledged(session: BrowseSession, group: GroupView) -> str:
+def acknowledged_records(session: BrowseSession, group: GroupView) -> str:
     """``12 accepted, 1 released``; empty if no record was acknowledged."""
     counts = session.overviews.shares.acknowledged(group.row.group)
-    return ", ".join(f"{number:,} {_DONE[kind]}" for kind, number in sorted(counts.items()))
+    return ", ".join(f"{number:,} {_TYPE_NAMES[kind]}" for kind, number in sorted(counts.items()))
 
 
 def _records(records: HeldRecords, now: int) -> str:

@@ -20,7 +20,7 @@ def software(item: Client | ConnectionSummary) -> str:
     return f"{item.software_name or ''} {item.software_version or ''}".strip()
 
 
-def squeezed(counts: Sequence[int], width: int) -> list[int]:
+def downsample(counts: Sequence[int], width: int) -> list[int]:
     """Return the counts summed into `width` parts."""
     parts = [0] * min(width, len(counts))
     for number, count in enumerate(counts):

@@ -9,16 +9,16 @@ from kproxy.browse.session_view import SessionView
 from kproxy.trace.formatting import duration, size
 
 #: Records that were not read for so long (ns) are shown.
-_UNREAD = 60_000_000_000
+_UNREAD_AFTER_NS = 60_000_000_000
 
 
-def shown(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
+def rows_in_view(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
     """See the package."""
     rows, matching = session.overviews.topics.rows(session.now), view.matching
     return [row for row in rows if matching is None or not matching.topics.isdisjoint((row.topic, row.topic_id))]
 
 
-def unread(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]:
+def unread_partitions(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]:
     """The partitions of a topic with readers that have got records for a minute which no reader got, longest first.
 
     A consumer that has paused a partition looks the same as one that does not fetch it for any other reason.
@@ -27,7 +27,7 @@ def unread(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]
         return []
     parts = session.overviews.topics.partitions(item.topic or item.topic_id or "")
     waiting = [(partition.unread_since, partition) for partition in parts if partition.unread_since is not None]
-    return [unread_partition for since, unread_partition in sorted(waiting, key=lambda row: row[0]) if session.now - since >= _UNREAD]
+    return [unread_partition for since, unread_partition in sorted(waiting, key=lambda row: row[0]) if session.now - since >= _UNREAD_AFTER_NS]
 
 
 def name(item: TopicSummary) -> str:
@@ -41,13 +41,13 @@ def facts(session: BrowseSession, item: TopicSummary, most: int) -> Facts:
     return [
         ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
         ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
-        ("written", _summed(item.produced, "requests")),
-        ("read", _summed(item.fetched, "responses")),
+        ("written", _traffic(item.produced, "requests")),
+        ("read", _traffic(item.fetched, "responses")),
         ("lag", ", ".join(_reader(reader) for reader in topics.readers(key)[:most])),
         ("delivery", _delivery(item)),
         ("clients", "; ".join(_client(client) for client in topics.clients(key)[:most])),
         ("by partition", "  ".join(_partition(partition) for partition in topics.partitions(key)[:most])),
-        ("not read", ", ".join(_unread(summary, session.now) for summary in unread(session, item)[:most])),
+        ("not read", ", ".join(_unread(summary, session.now) for summary in unread_partitions(session, item)[:most])),
         ("errors", names_and_counts(item.errors)),
     ]
 
@@ -97,7 +97,7 @@ def _unread(part: PartitionSummary, now: int) -> str:
     return f"[{part.partition}] {size(part.unread_bytes)} in {duration((now - (part.unread_since or now)) // 1000)}"
 
 
-def _summed(traffic: Traffic, frames: str) -> str:
+def _traffic(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)

@@ -13,7 +13,7 @@ from kproxy.transactions import TransactionRow
 _MAX_ITEMS: Final = 50
 
 
-def shown(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
+def rows_in_view(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
     """See the package."""
     rows, matching = session.overviews.transactions.rows(session.now), view.matching
     return [row for row in rows if matching is None or row.transactional_id in matching.transactions]

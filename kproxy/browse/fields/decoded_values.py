@@ -47,13 +47,13 @@ def decoded_field(
         with suppress(ValueError):
             data = base64.b64decode(text, validate=True)
     meaning = ": ".join(filter(None, (facts(decoded), problem(decoded))))
-    produce = partial(_inside, decoded["data"], path, span)
+    produce = partial(_nested_fields, decoded["data"], path, span)
     field = FieldView(name, path, span, data, kind=kind, meaning=meaning, produce=produce)
     field.decoded = decoded
     return field
 
 
-def _inside(data: Any, path: str, span: _Span) -> Iterator[FieldView]:
+def _nested_fields(data: Any, path: str, span: _Span) -> Iterator[FieldView]:
     if isinstance(data, dict):
         for name, value in data.items():
             yield _field(name, f"{path}.{name}", value, span)
@@ -67,5 +67,5 @@ def _inside(data: Any, path: str, span: _Span) -> Iterator[FieldView]:
 def _field(name: str, path: str, value: Any, span: _Span) -> FieldView:
     if isinstance(value, dict | list) and value:
         count = len(value) if isinstance(value, list) else None
-        return FieldView(name, path, span, count=count, produce=partial(_inside, value, path, span))
+        return FieldView(name, path, span, count=count, produce=partial(_nested_fields, value, path, span))
     return FieldView(name, path, span, value, count=0 if value == [] else None)

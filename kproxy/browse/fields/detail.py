@@ -13,9 +13,9 @@ from dissectors import edits
 from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
 from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
 from dissectors.messages.message import Message, api_layouts
-from dissectors.messages.secret_fields import may_hold_secrets, withheld
+from dissectors.messages.secret_fields import may_hold_secrets, redaction_text
 from kproxy.browse.fields.decoded_values import decoded_at
-from kproxy.browse.fields.field import FieldView, ancestors, covering
+from kproxy.browse.fields.field import FieldView, ancestors, fields_at_offset
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.from_body import body_fields, facts, fields_at
 from kproxy.browse.fields.from_bytes import WireFields
@@ -50,7 +50,7 @@ class FrameDetail:
 
     def at_byte(self, offset: int) -> list[FieldView]:
         """Return the fields that contain the byte at `offset` of the frame, outermost first."""
-        return covering(self.fields, offset)
+        return fields_at_offset(self.fields, offset)
 
     def find(self, path: str) -> list[FieldView]:
         """Return the fields on a finding's path, outermost first, as far as they exist."""
@@ -107,7 +107,7 @@ def _diagnosis_of(message: Message, finding: FindingEntry) -> Diagnosis | None:
         return None
     with suppress(edits.EditError):
         edit = edits.parse(msgspec.to_builtins(finding.edit))
-        layout = None if edit.kind in edits.LOOSE else edit.apply(right)
+        layout = None if edit.kind in edits.LOOSE_KINDS else edit.apply(right)
         start, end = finding.span or (0, 0)
         return Diagnosis(edit, finding.confidence or 0.0, finding.path or "", start, end, finding.message,
                          finding.hint or "", layout=layout)  # fmt: skip
@@ -123,7 +123,7 @@ def _add_wire_fields(detail: FrameDetail, message: Message) -> None:
         # Undecodable frames are withheld; the zeros in their place might decode.
         hidden = [(message.body_start, len(message.frame))]
         detail.fields = [view for view in detail.fields if view.name in ("size", "header")]
-        detail.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
+        detail.fields.append(FieldView("body", "body", hidden[0], redaction_text(message.frame[message.body_start :])))
     frame = bytearray(message.frame)
     for start, end in hidden:
         frame[start:end] = bytes(end - start)

@@ -114,7 +114,7 @@ class FieldView:
         return f"<Field {self.path} {self.kind} {self.start}..{self.end} {self.text}>"
 
 
-def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
+def fields_at_offset(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
     chain: list[FieldView] = []
     while True:

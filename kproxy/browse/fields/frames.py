@@ -45,4 +45,4 @@ def body_of(line: FrameLine) -> dict[str, Any] | None:
     if line.body is not None or line.not_decoded:
         return line.body
     message = message_of(line)
-    return None if message is None else embedded.presentable(message, topic_names(line).get)
+    return None if message is None else embedded.presentable_body(message, topic_names(line).get)

@@ -10,7 +10,7 @@ from dissectors.embedded.lazy import LazyExpander
 from dissectors.embedded.locations import TopicName, embedded_locations
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, walk_message
-from dissectors.messages.secret_fields import withheld
+from dissectors.messages.secret_fields import redaction_text
 from dissectors.records import lazy
 from dissectors.wire.layout import Field as OnWire
 from dissectors.wire.layout import Layout, layout_of_element
@@ -68,7 +68,7 @@ class WireFields:
             span = end, len(message.frame)
             rest = message.frame[slice(*span)]
             is_secret = any(start <= end < stop for start, stop in self.secrets)
-            self.fields.append(FieldView("(not decoded)", "", span, withheld(rest) if is_secret else rest))
+            self.fields.append(FieldView("(not decoded)", "", span, redaction_text(rest) if is_secret else rest))
 
     def _top_level(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
         """Return the field of the size, the header or the body."""
@@ -87,7 +87,7 @@ class WireFields:
                 yield FieldView(node.name, at, (node.start, node.end), kind="tag buffer", count=len(node.children),
                             produce=produce)  # fmt: skip
             elif node.name == "(redacted)":
-                hidden = withheld(self._frame[node.start : node.end])
+                hidden = redaction_text(self._frame[node.start : node.end])
                 yield FieldView(node.name, path, (node.start, node.end), hidden)
             else:
                 yield self._field(node, fields_by_name.get(node.name), at, owner)
@@ -148,7 +148,7 @@ class WireFields:
             is_message = batch.records is None and bool(node.children) and node.children[0].name == "offset"
             kind, make = ("message", self._message) if is_message else ("record batch", self._batch)
             produce = partial(make, batch, at, self._expander.record_expander(node, topic, rows))
-            description = node.meaning or _described(node)
+            description = node.meaning or _describe_batch(node)
             yield FieldView(
                 f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=description, produce=produce
             )
@@ -219,7 +219,7 @@ class WireFields:
                      produce=produce)  # fmt: skip
 
 
-def _described(batch: Node) -> str | None:
+def _describe_batch(batch: Node) -> str | None:
     """Return the one-line description of a batch that has not been opened."""
     values = {node.name: node for node in batch.children}
     count, attributes = values.get("records_count"), values.get("attributes")

@@ -49,18 +49,18 @@ def kind_of(field: Field | None) -> str:
             words.append("compact")
         if field.nullable:
             words.append("nullable")
-        words += ["array of", _one(field.type, field.element_length, nullable=False)]
+        words += ["array of", _describe_type(field.type, field.element_length, nullable=False)]
     else:
-        words.append(_one(field.type, field.length, nullable=field.nullable))
+        words.append(_describe_type(field.type, field.length, nullable=field.nullable))
     return " ".join(words)
 
 
 def kind_of_element(field: Field | None) -> str:
     """Return the wire type of an array's elements."""
-    return "" if field is None else _one(field.type, field.element_length, nullable=False)
+    return "" if field is None else _describe_type(field.type, field.element_length, nullable=False)
 
 
-def _one(kind: str, length: str | None, *, nullable: bool) -> str:
+def _describe_type(kind: str, length: str | None, *, nullable: bool) -> str:
     compact = "compact " if length == "uvarint" and kind != "struct" else ""
     # The length type that an edit has set.
     unusual = f" with {length} length" if length not in (None, "uvarint", _USUAL.get(kind, length)) else ""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dissectors.records.formats import TIMESTAMP_TYPE
-from dissectors.records.schema_ids import PREFIX, schema_id
+from dissectors.records.schema_ids import PREFIX_SIZE, schema_id
 from dissectors.wire.primitives import TEXT_ERRORS
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
@@ -103,7 +103,7 @@ def records(field: FieldView, most: int = MAX_RECORDS) -> RecordsView:
     records: list[Record] = []
     problems: list[str] = []
     more = counted = 0
-    for batch in _flattened(field.children):
+    for batch in _flatten(field.children):
         count, previous = _count(batch), len(records)
         records += islice(_records(batch, problems), most - previous)
         if len(records) == most:
@@ -114,7 +114,7 @@ def records(field: FieldView, most: int = MAX_RECORDS) -> RecordsView:
     return RecordsView(records, more, problems)
 
 
-def _flattened(fields: list[FieldView]) -> Iterator[FieldView]:
+def _flatten(fields: list[FieldView]) -> Iterator[FieldView]:
     """Yield the fields, opening `MORE` fields."""
     while fields:
         yield from (field for field in fields if field.kind != MORE)
@@ -146,7 +146,7 @@ def _count(batch: FieldView) -> int:
 def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     holder = _child(batch, "records")
     if holder is not None:
-        for field_view in _flattened(holder.children):
+        for field_view in _flatten(holder.children):
             if field_view.name == "unread":
                 problems.append(f"{batch.name}: {field_view.meaning}")
             else:
@@ -160,7 +160,7 @@ def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     if value is None:
         problems.append(f"{batch.name}: {batch.meaning}")
         return
-    inside = [field_view for field_view in _flattened(value.children) if field_view.name.startswith("[")]
+    inside = [field_view for field_view in _flatten(value.children) if field_view.name.startswith("[")]
     for field_view in inside or [batch]:
         yield _record(field_view, batch)
 
@@ -234,7 +234,7 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
         )
     size, schema, visible = len(data), schema_id(data), data
     if schema is not None:
-        visible = data[PREFIX:]
+        visible = data[PREFIX_SIZE:]
     cut, visible = len(visible) > MAX_BYTES, visible[:MAX_BYTES]
     if not cut and (as_json := _json(visible)) is not None:
         return RecordPart("json", as_json, size, schema)
@@ -263,7 +263,7 @@ def _payload(field: FieldView) -> RecordPart:
 def _plain(field: FieldView, depth: int) -> Any:
     if field.is_leaf or depth > 20:
         return field.value
-    children = list(_flattened(field.children))
+    children = list(_flatten(field.children))
     if field.count is not None and field.kind != "tag buffer":
         return [_plain(child, depth + 1) for child in children]
     return {child.name: _plain(child, depth + 1) for child in children}

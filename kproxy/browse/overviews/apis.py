@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dissectors import schemas
 from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.counting.counts import Severities, SeverityCounts
-from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
+from kproxy.counting.frame_figures import FrameFigures, merge_figures, new_figures
 from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import GapLine, Line, RequestLine, ResponseLine
@@ -166,7 +166,7 @@ class Apis:
 
     def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
         clock, series = self._clock, [version.series for version in of]
-        frames = merged([version.frames for version in of])
+        frames = merge_figures([version.frames for version in of])
         slowest = max(of, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))
         minute = clock.minute(*series, now=now)
         p50, p95, p99 = frames.latencies.percentiles(0.5, 0.95, 0.99)

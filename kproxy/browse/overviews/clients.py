@@ -6,12 +6,12 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.connections.addresses import host_of
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
-from kproxy.browse.overviews.kafka4 import MAX_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
+from kproxy.browse.overviews.kafka4 import MAX_SERVERS, HighestVersions, Kafka4Verdict, RemovedVersion, RemovedApiUse, judge
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -71,7 +71,7 @@ class Client:
     last_at: int
     verdict: Kafka4Verdict
     reason: str
-    old: tuple[OldUse, ...]
+    old: tuple[RemovedVersion, ...]
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class _State:
     response_bytes: int = 0
     versions: dict[tuple[int, int], int] = field(default_factory=dict)
     more_versions: bool = False
-    old: dict[int, Use] = field(default_factory=dict)
+    old: dict[int, RemovedApiUse] = field(default_factory=dict)
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     findings: SeverityCounts = field(default_factory=SeverityCounts)
     repeated: int = 0
@@ -118,10 +118,10 @@ class Clients:
     def __init__(self) -> None:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
-        self._connections: Recent[str, _Connection] = Recent(MAX_CLIENTS)
-        self._ended: Recent[str, _State] = Recent(MAX_CLIENTS)  # clients of connections that have ended
-        self._servers: Recent[str, HighestVersions] = Recent(MAX_CLIENTS)
-        self._negotiating: Recent[tuple[str | None, str], None] = Recent(MAX_CLIENTS)
+        self._connections: EvictionCountingDict[str, _Connection] = EvictionCountingDict(MAX_CLIENTS)
+        self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(MAX_CLIENTS)  # clients of connections that have ended
+        self._servers: EvictionCountingDict[str, HighestVersions] = EvictionCountingDict(MAX_CLIENTS)
+        self._negotiating: EvictionCountingDict[tuple[str | None, str], None] = EvictionCountingDict(MAX_CLIENTS)
         self._removed = removed_versions.lowest_served()
 
     def observe(self, line: Line, row: int, at: int) -> None:
@@ -181,7 +181,7 @@ class Clients:
         else:
             client.more_versions = True
         if key in self._removed and removed_versions.is_removed(key, version):
-            _use_old(client, connection, line, key, version, row)
+            _record_removed_version(client, connection, line, key, version, row)
         if line.findings:
             client.findings.add(line.findings)
 
@@ -283,11 +283,11 @@ def _set_software(connection: _Connection, name: str, version: str) -> None:
         connection.clients.clear()
 
 
-def _use_old(client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int) -> None:
+def _record_removed_version(client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int) -> None:
     """Record the use of a removed version."""
     use = client.old.get(key)
     if use is None:
-        use = client.old[key] = Use(api_name(key), key, version, row)
+        use = client.old[key] = RemovedApiUse(api_name(key), key, version, row)
     use.version, use.row = min(use.version, version), row
     use.without_negotiation = use.without_negotiation or (connection.complete and not connection.sent_api_versions)
     if connection.server is not None and len(use.servers) < MAX_SERVERS:

@@ -138,7 +138,7 @@ class ConnectionsOverview:
         state.frames.add_request(line)
         api, version = line.api, line.api_version
         if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
-            _introduce(state, line)
+            _record_client(state, line)
         if api is not None and version is not None:
             if (api, version) not in state.versions and len(state.versions) < MAX_VERSIONS:
                 state.versions.add((api, version))
@@ -162,7 +162,7 @@ class ConnectionsOverview:
         if line.findings:
             state.findings.add(line.findings)
         if line.api in _SASL or state.sasl == "asked":
-            _login(state, line)
+            _update_login(state, line)
 
     def _close(self, state: _State, line: CloseLine, at: int) -> None:
         state.closed, state.closed_at = line, at
@@ -231,7 +231,7 @@ class ConnectionsOverview:
         return state.summary
 
 
-def _introduce(state: _State, line: RequestLine) -> None:
+def _record_client(state: _State, line: RequestLine) -> None:
     """Record the client id, software name and version."""
     state.client, state.server = line.client, line.server
     client_id = line.client_id and line.client_id[:MAX_NAME_LENGTH]
@@ -244,7 +244,7 @@ def _introduce(state: _State, line: RequestLine) -> None:
             state.client_ids[client_id] = None
 
 
-def _login(state: _State, line: ResponseLine) -> None:
+def _update_login(state: _State, line: ResponseLine) -> None:
     """Update the login state from a response."""
     if line.api in _SASL and line.errors:
         state.sasl, state.sasl_error = "failed", line.errors[0].name[:MAX_NAME_LENGTH]

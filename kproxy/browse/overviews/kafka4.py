@@ -32,7 +32,7 @@ class HighestVersions:
 
 
 @dataclass(slots=True)
-class Use:
+class RemovedApiUse:
     """How a client uses removed versions of an API.
 
     Attributes:
@@ -82,7 +82,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class OldUse:
+class RemovedVersion:
     """A removed version that a client uses; `least` is the lowest supported one or None; `row` is a request with it."""
 
     api: str
@@ -98,10 +98,10 @@ class Judgement:
 
     verdict: Kafka4Verdict
     reason: str
-    old: tuple[OldUse, ...] = ()
+    old: tuple[RemovedVersion, ...] = ()
 
 
-def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | None]) -> Judgement:
+def judge(uses: list[RemovedApiUse], negotiates: bool, software: tuple[str | None, str | None]) -> Judgement:
     """Judge whether a client that uses these removed versions works with the newest Kafka.
 
     Args:
@@ -125,5 +125,5 @@ def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | N
     reason = f"{use.sentence()}{more}; {text}"
     if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
         reason += f" ({in_kip.sentence}{', which it is' if in_kip.is_met else ''})"
-    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
+    old = tuple(RemovedVersion(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
     return Judgement(verdict, reason, old)

@@ -24,7 +24,7 @@ _SHARE = 10
 _MAX_FORGOTTEN = 100_000
 
 
-class Matching:
+class MatchCounter:
     """Counts the visible rows in slices, once an overview has requested it.
 
     APIs and findings are counted from scratch. Connections, clients, groups and topics need lines that a filter
@@ -59,7 +59,7 @@ class Matching:
         self._stale = False
         self._began = time.monotonic()
 
-    def activate(self) -> Matching:
+    def activate(self) -> MatchCounter:
         """Return itself, and keep it up to date with the filter from now on."""
         if self._choice != self._visible.choices:
             self._choice = self._visible.choices
@@ -137,14 +137,14 @@ class Matching:
                 counted |= side
                 self.apis.observe(line, row, at, (row,))
                 self.findings.add(line, row)
-                self._mention(line)
+                self._collect_names(line)
             elif isinstance(line, OpenLine):
                 self.findings.follow(line)  # later findings need its addresses
         if (state := self._index.state[entry]) in _ENDED:
             self.apis.end((row,), unanswered=state == RowState.UNANSWERED)
         return counted
 
-    def _mention(self, line: Line) -> None:
+    def _collect_names(self, line: Line) -> None:
         self.connections.add(line.connection_id)
         if isinstance(line, RequestLine | ResponseLine):
             self.clients.add((line.client_id and line.client_id[:MAX_NAME_LENGTH], host_of(line.client)))

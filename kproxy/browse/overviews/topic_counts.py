@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dissectors.bounded import Recent
+from dissectors.bounded import EvictionCountingDict
 from dissectors.connections.addresses import ClientKey
-from dissectors.error_counts import ErrorCounts, most_first
+from dissectors.error_counts import ErrorCounts, sorted_by_count
 from kproxy.browse.overviews.deliveries import DeliveryTimes
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.counting.rates import RateClock, RateSeries
@@ -84,7 +84,7 @@ class TopicTraffic:
             batches=self.batches,
             refused_records=self.refused_records,
             refused_bytes=self.refused_bytes,
-            compression=most_first(self.compression),
+            compression=sorted_by_count(self.compression),
             records_rate=clock.rate(minute, now),
             minute=minute,
             all_time=clock.all_time(self.records_each),
@@ -151,14 +151,14 @@ class ReaderState:
             lag_max=self.lag_max,
             age_ms=self.age_ms,
             append_time=self.append_time,
-            delivery_us=_unless_none(self.deliveries.last_us),
-            delivery_max_us=_unless_none(self.deliveries.max_us),
+            delivery_us=_none_if_negative(self.deliveries.last_us),
+            delivery_max_us=_none_if_negative(self.deliveries.max_us),
             last_at=self.last_at,
             last_row=self.last_row,
         )
 
 
-def count(value: int | None) -> int:
+def clamp_count(value: int | None) -> int:
     """Clamp a number in a line to what a series can count."""
     if value is None:
         return 0
@@ -171,9 +171,9 @@ class TopicState:
 
     key: str
     sides: tuple[TopicTraffic, TopicTraffic]
-    partitions: Recent[int, PartitionState]
-    clients: Recent[ClientKey, ClientState]
-    readers: Recent[tuple[str, bool], ReaderState]
+    partitions: EvictionCountingDict[int, PartitionState]
+    clients: EvictionCountingDict[ClientKey, ClientState]
+    readers: EvictionCountingDict[tuple[str, bool], ReaderState]
     first_row: int
     topic: str | None = None
     topic_id: str | None = None
@@ -228,8 +228,8 @@ class TopicState:
             lag=readers[0][1].lag if readers else None,
             lag_max=max((reader.lag_max for _, reader in readers), default=None),
             age_ms=max((reader.age_ms for _, reader in readers if reader.age_ms is not None), default=None),
-            delivery_us=_unless_none(self.deliveries.last_us),
-            delivery_max_us=_unless_none(self.deliveries.max_us),
+            delivery_us=_none_if_negative(self.deliveries.last_us),
+            delivery_max_us=_none_if_negative(self.deliveries.max_us),
             errors=self.errors.row(),
             producers=sum(client.requests[0] > 0 for client in self.clients.values()),
             consumers=sum(client.requests[1] > 0 for client in self.clients.values()),
@@ -249,8 +249,8 @@ class TopicState:
                 produced_records=partition.records[0] if partition.records[0] >= 0 else None,
                 fetched_records=partition.records[1] if partition.records[1] >= 0 else None,
                 lag=partition.lag if partition.lag >= 0 else None,
-                delivery_us=_unless_none(partition.deliveries.last_us),
-                delivery_max_us=_unless_none(partition.deliveries.max_us),
+                delivery_us=_none_if_negative(partition.deliveries.last_us),
+                delivery_max_us=_none_if_negative(partition.deliveries.max_us),
                 last_at=partition.last_at,
                 last_row=partition.last_row,
                 unread_bytes=partition.unread_bytes,
@@ -284,5 +284,5 @@ def _add(totals: list[int], counts: list[int]) -> None:
         totals[index] += value
 
 
-def _unless_none(us: int) -> int | None:
+def _none_if_negative(us: int) -> int | None:
     return us if us >= 0 else None

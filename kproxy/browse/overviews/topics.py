@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.connections.addresses import ClientKey, client_of
 from kproxy.browse.overviews.deliveries import Deliveries
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
@@ -14,7 +14,7 @@ from kproxy.browse.overviews.topic_counts import (
     ReaderState,
     TopicState,
     TopicTraffic,
-    count,
+    clamp_count,
 )
 from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
@@ -40,7 +40,7 @@ _STORED = frozenset({7, 20})
 
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
 _MEMBERSHIP = frozenset({"JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
-_PLACE = re.compile(r"(?:topics|responses|topic_responses)\[(\d{1,9})\]")
+_TOPIC_INDEX = re.compile(r"(?:topics|responses|topic_responses)\[(\d{1,9})\]")
 
 Frame = RequestLine | ResponseLine
 
@@ -58,10 +58,10 @@ class TopicsOverview:
     def __init__(self) -> None:
         self.now = 0
         self._clock = RateClock()
-        self._topics: Recent[str, TopicState] = Recent(MAX_TOPICS)
-        self._names: Recent[str, str] = Recent(MAX_IDS)
-        self._sessions: Recent[str, dict[str, None]] = Recent(MAX_CONNECTIONS)
-        self._groups: Recent[ClientKey, str] = Recent(MAX_CLIENTS)
+        self._topics: EvictionCountingDict[str, TopicState] = EvictionCountingDict(MAX_TOPICS)
+        self._names: EvictionCountingDict[str, str] = EvictionCountingDict(MAX_IDS)
+        self._sessions: EvictionCountingDict[str, dict[str, None]] = EvictionCountingDict(MAX_CONNECTIONS)
+        self._groups: EvictionCountingDict[ClientKey, str] = EvictionCountingDict(MAX_CLIENTS)
         self._deliveries = Deliveries()
 
     @property
@@ -86,7 +86,7 @@ class TopicsOverview:
             if line.errors and line.topics:
                 self._refused(line, line.errors, row, at)
             if line.api == "Produce":
-                self._stored(line, row, at)
+                self._record_stored_batches(line, row, at)
         elif isinstance(line, RequestLine):
             if line.api == "Produce":
                 self._produced(line, row, at)
@@ -111,7 +111,7 @@ class TopicsOverview:
             self._count(topic, 1, entry, client, row, at)
             group = line.group_id or self._groups.get(client)
             if entry.lag is not None:
-                self._lags(topic, entry, entry.lag, group, client, row, at)
+                self._record_lag(topic, entry, entry.lag, group, client, row, at)
             if entry.offsets or entry.ages_ms:
                 self._add_times(topic, entry, line.server, self._reader(topic, group, client), row, at)
         if not line.topics and not line.errors:
@@ -120,7 +120,7 @@ class TopicsOverview:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
 
-    def _stored(self, line: ResponseLine, row: int, at: int) -> None:
+    def _record_stored_batches(self, line: ResponseLine, row: int, at: int) -> None:
         """Record the batches that a broker has stored; consumers may have read them already."""
         for entry in line.topics:
             if not entry.offsets:
@@ -130,7 +130,7 @@ class TopicsOverview:
                 if offset is not None:
                     if (partition := topic.partitions.get(number)) is not None:  # its request had records
                         sizes = entry.partition_bytes
-                        partition.store(count(sizes[index]) if index < len(sizes) else 0, asked_at)
+                        partition.store(clamp_count(sizes[index]) if index < len(sizes) else 0, asked_at)
                     took_us = self._deliveries.write(
                         (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), asked_at
                     )
@@ -203,7 +203,7 @@ class TopicsOverview:
         most = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
-        return TopicState(key, sides, Recent(most), Recent(most), Recent(MIN_PARTITIONS), row, name)
+        return TopicState(key, sides, EvictionCountingDict(most), EvictionCountingDict(most), EvictionCountingDict(MIN_PARTITIONS), row, name)
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:
@@ -231,7 +231,7 @@ class TopicsOverview:
             self._topics[name] = unnamed
 
     def _count(self, topic: TopicState, side: int, entry: TopicEntry, client_key: ClientKey, row: int, at: int) -> None:
-        size, records = count(entry.bytes), count(entry.records)
+        size, records = clamp_count(entry.bytes), clamp_count(entry.records)
         topic.sides[side].add(entry, size, records)
         client = topic.clients.get(client_key)
         if client is None:
@@ -259,7 +259,7 @@ class TopicsOverview:
         partition.last_at, partition.last_row = at, row
         return partition
 
-    def _lags(
+    def _record_lag(
         self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, client: ClientKey, row: int, at: int
     ) -> None:
         """Record the lag in a Fetch response over the partitions that it contains."""
@@ -288,7 +288,7 @@ class TopicsOverview:
         for error in errors:
             if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
                 continue  # one list has the topics of several groups
-            match = _PLACE.search(error.path)
+            match = _TOPIC_INDEX.search(error.path)
             if match is not None and (index := int(match[1])) < len(line.topics):
                 errors_by_topic.setdefault(index, []).append(error)
         if line.api == "Produce" and len(errors_by_topic) not in (0, len(line.topics)):
@@ -312,7 +312,7 @@ class TopicsOverview:
             return
         self._clock.move(at)
         all_partitions = max(len(entry.partitions), refused)
-        size, records = (count(value) * refused // all_partitions for value in (entry.bytes, entry.records))
+        size, records = (clamp_count(value) * refused // all_partitions for value in (entry.bytes, entry.records))
         topic.sides[0].refuse(size, records)
         if (client := topic.clients.get(client_key)) is not None:
             client.bytes[0] = max(0, client.bytes[0] - size)

@@ -43,7 +43,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
-    rows = rows_of(index, visible)
+    rows = rows_in_view(index, visible)
     apis: Counter[int] = Counter()
     by_client: Counter[int] = Counter()
     by_broker: Counter[str] = Counter()
@@ -54,7 +54,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         entry = row - index.first
         if entry < 0 or index.state[entry] == RowState.EVENT:
             continue
-        us = completed(index, entry)
+        us = completed_at(index, entry)
         start, end = min(start, us), max(end, us)
         apis[index.api[entry]] += 1
         size = index.size[entry]
@@ -62,8 +62,8 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         by_broker[index.servers.get(index.connection[entry], "")] += size
     start = start if apis else 0
     width = max(1, -(-(end - start + 1) // parts))
-    clients = _ranked({index.clients[number]: count for number, count in by_client.items()})
-    brokers = _ranked(by_broker)
+    clients = _rank({index.clients[number]: count for number, count in by_client.items()})
+    brokers = _rank(by_broker)
     client_bytes = {name: [0] * parts for name, _ in clients[:_MAX_NAMES]}
     broker_bytes = {name: [0] * parts for name, _ in brokers[:_MAX_NAMES]}
     errors, unanswered = [0] * parts, [0] * parts
@@ -77,7 +77,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         if entry < 0 or (state := index.state[entry]) == RowState.EVENT:
             continue
         # A response may have come since the first pass.
-        part = min(max(completed(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
         errors[part] += index.errors[entry]
         unanswered[part] += state in (RowState.UNANSWERED, RowState.WAITING)
         size = index.size[entry]
@@ -97,7 +97,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         "from": start,
         "width": width,
         "parts": parts,
-        "apis": _ranked(_by_name(apis)),
+        "apis": _rank(_count_by_name(apis)),
         "bounds": BOUNDS,
         "heat": [[part, level, count] for (part, level), count in sorted(heat.items())],
         "percentiles": percentiles,
@@ -108,12 +108,12 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
     }
 
 
-def rows_of(index: RowIndex, visible: VisibleRows) -> Sequence[int]:
+def rows_in_view(index: RowIndex, visible: VisibleRows) -> Sequence[int]:
     """Return the rows of a view."""
     return [visible[at] for at in range(len(visible))] if visible.is_narrowed else range(index.first, index.end)
 
 
-def completed(index: RowIndex, entry: int) -> int:
+def completed_at(index: RowIndex, entry: int) -> int:
     """Return when an exchange was complete, in us since the epoch; of a request without a response its own time."""
     return index.at[entry] // 1000 + max(index.latency[entry], 0)
 
@@ -122,14 +122,14 @@ def _name(api_key: int) -> str:
     return api_name(api_key) if api_key >= 0 else "?"
 
 
-def _by_name(apis: Counter[int]) -> dict[str, int]:
+def _count_by_name(apis: Counter[int]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for key, count in apis.items():
         counts[_name(key)] += count
     return counts
 
 
-def _ranked(counts: dict[str, int]) -> list[tuple[str, int]]:
+def _rank(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from dissectors.bounded import MAX_NAME_LENGTH
-from kproxy.browse.pictures.over_time import completed, rows_of
+from kproxy.browse.pictures.over_time import completed_at, rows_in_view
 from kproxy.browse.rows.index import RowState
 from kproxy.browse.rows.partial_parse import parse_partial
 from kproxy.browse.session import BrowseSession
@@ -44,14 +44,14 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
         number of records in a part, null if no response shows it. ``busy`` as in `over_time`.
     """
     index, visible = session.index, view.visible
-    rows = rows_of(index, visible)
+    rows = rows_in_view(index, visible)
     start, end = 1 << 62, 0
     for number, row in enumerate(rows):
         if not number % _STEP:
             yield
         entry = row - index.first
         if entry >= 0 and index.state[entry] != RowState.EVENT:
-            at = completed(index, entry)
+            at = completed_at(index, entry)
             start, end = min(start, at), max(end, at)
     start = min(start, end)
     width = max(1, -(-(end - start + 1) // parts))
@@ -69,7 +69,7 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             yield
             if (entry := row - index.first) < 0:
                 continue
-        part = min(max(completed(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
         for topic in _topics(session, row):
             key = _key(topic)
             if topic.bytes:

@@ -22,7 +22,7 @@ def api(exchange: Exchange) -> Cell:
     return [(safe(frame.api), "name"), (f" v{frame.api_version}", "dim")]
 
 
-def what(exchange: Exchange) -> Cell:
+def subject(exchange: Exchange) -> Cell:
     """Return the subject: group, topics, or the text of an event."""
     frame = exchange.frame
     if frame is None:
@@ -55,7 +55,7 @@ def _event(exchange: Exchange) -> str:
     return event.message if isinstance(event, FindingLine) else ""
 
 
-def wrong(exchange: Exchange, level: str) -> Cell:
+def problems(exchange: Exchange, level: str) -> Cell:
     """Return the errors of the response, then the most severe finding."""
     pieces: list[Piece] = []
     for side in (exchange.response, exchange.request):

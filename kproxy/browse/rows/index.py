@@ -104,7 +104,7 @@ class RowIndex:
             length = line.size
             client = self.clients.number(line.client_id or "")
             self.servers[connection] = line.server
-            level = _worst(line)
+            level = _worst_level(line)
             if self._pairing.add(line, self.end):
                 self.requests = (self.end,)
         elif isinstance(line, FindingLine):
@@ -124,7 +124,7 @@ class RowIndex:
         return row
 
     def _response(self, line: ResponseLine, connection: int, location: int, size: int, at: int) -> int:
-        level = _worst(line)
+        level = _worst_level(line)
         row = self._pairing.match(line)
         if row is not None:
             self.requests = (row,)
@@ -253,7 +253,7 @@ class Names:
         return self._texts[number]
 
 
-def _worst(line: RequestLine | ResponseLine) -> int:
+def _worst_level(line: RequestLine | ResponseLine) -> int:
     worst = 0
     if line.findings:
         worst = max(_LEVEL.get(finding.severity, 0) for finding in line.findings)

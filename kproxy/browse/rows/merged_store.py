@@ -93,7 +93,7 @@ class MergedStore:
             if len(parts) == 1 and parts[0].head is None:
                 yield from parts[0].new_lines()
             else:
-                yield from _merged(parts)
+                yield from _merge(parts)
             if any(part.filling for part in parts):
                 return
 
@@ -117,7 +117,7 @@ class MergedStore:
             part.store.close()
 
 
-def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
+def _merge(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
     """Yield the parts' lines by time, until one part must be waited for."""
     for part in parts:
         if part.head is None:

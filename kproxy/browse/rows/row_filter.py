@@ -41,7 +41,7 @@ def row_matcher(
     the records of both. A search for text also finds texts in the bytes of frames. What `note_columns` returns for a row
     replaces columns of its line.
     """
-    reads = _ahead(store), _ahead(store)
+    reads = _read_ahead(store), _read_ahead(store)
     decoder = _decoder(row_filter)
     matches, locations, sizes = row_filter.matches, index.places, index.sizes
     searches_text = row_filter.searches_text
@@ -59,7 +59,7 @@ def row_matcher(
                     continue  # discarded, or another process changed the file
         if not found:
             return False
-        line = reduce(_joined, found)
+        line = reduce(_join, found)
         if (note := note_columns(row)) is not None:
             line = {**line, **note}
         return matches(_WithFrames(line, raw_lines) if searches_text else line)
@@ -88,18 +88,18 @@ def _body_of_frame(raw: bytes) -> Any:
         return None
     if not isinstance(line, FRAME_LINES) or line.frame is None:
         return None
-    return _shown(body_of(msgspec.structs.replace(line, body=None)))
+    return _decode_bytes(body_of(msgspec.structs.replace(line, body=None)))
 
 
-def _shown(value: Any) -> Any:
+def _decode_bytes(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _shown(item) for name, item in value.items()}
+        return {name: _decode_bytes(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_shown(item) for item in value]
+        return [_decode_bytes(item) for item in value]
     return bytes(value).decode(errors="replace") if isinstance(value, (bytes, memoryview)) else value
 
 
-def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
+def _join(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
     exchange = dict(request) | {name: value for name, value in response.items() if value is not None}
     for name in ("findings", "repeats"):
         if (request_items := request.get(name)) and (response_items := response.get(name)):
@@ -121,7 +121,7 @@ def _decoder(row_filter: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]
 
 
-def _ahead(store: Store) -> Callable[[int, int], bytes]:
+def _read_ahead(store: Store) -> Callable[[int, int], bytes]:
     """Return a function like `Store.read` that reads ahead, for consecutive lines."""
     chunk_start, data = 0, b""
 

@@ -16,7 +16,7 @@ _ROW: Final = (1 << _BITS) - 1
 _SAMPLES: Final = 16
 
 
-def in_order(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None, None, array[int]]:
+def sort_rows(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None, None, array[int]]:
     """Sort rows by key, then by number; yields between steps.
 
     Bounds of the parts come from a sample; rows are distributed to the parts, and each part is sorted separately.

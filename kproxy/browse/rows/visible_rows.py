@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from kproxy.browse.rows.by_time import RowsByTime
 from kproxy.browse.rows.index import RowIndex
-from kproxy.browse.rows.sort import in_order
+from kproxy.browse.rows.sort import sort_rows
 from kproxy.filters import Filter
 
 #: Sorting again may take one part in this many of the time.
@@ -158,7 +158,7 @@ class VisibleRows:
             self._show(rows[::-1])
         else:
             keys, sign = self._keys(), 1 if self.reverse else -1
-            self._sorting = in_order(rows[:], lambda row: sign * keys(row - first))
+            self._sorting = sort_rows(rows[:], lambda row: sign * keys(row - first))
 
     def _show(self, rows: Sequence[int]) -> None:
         self._sorted, self._sorting = rows, None
@@ -171,7 +171,7 @@ class VisibleRows:
         if self.order is Order.API:
             return lambda entry: -index.api[entry]
         if self.order is Order.CLIENT:
-            return _by_name(index.clients.ranks(), index.client)
+            return _rank_key(index.clients.ranks(), index.client)
         if self.order is Order.CONNECTION:
             return lambda entry: -index.connection[entry]
         if self.order is Order.SEVERITY:
@@ -196,12 +196,12 @@ class VisibleRows:
             self._rows.remove(row)
 
     def __len__(self) -> int:
-        return len(self._rows_now())
+        return len(self._current_rows())
 
     def __getitem__(self, position: int) -> int:
-        return self._rows_now()[position]
+        return self._current_rows()[position]
 
-    def _rows_now(self) -> Sequence[int]:
+    def _current_rows(self) -> Sequence[int]:
         return self._by_time() if self._sorted is None else self._sorted
 
     def _by_time(self) -> Sequence[int]:
@@ -229,5 +229,5 @@ class VisibleRows:
         return max(0, row - self._index.first) if in_order is None else in_order.position(row)
 
 
-def _by_name(ranks: Sequence[int], numbers: array[int]) -> Callable[[int], int]:
+def _rank_key(ranks: Sequence[int], numbers: array[int]) -> Callable[[int], int]:
     return lambda entry: -ranks[numbers[entry]]

@@ -18,12 +18,12 @@ _PIECE: Final = 4096
 _STEP: Final = 4 << 20
 
 
-def is_packed(file: int) -> bool:
+def is_compressed(file: int) -> bool:
     """Whether an open file is gzip or zstd."""
     return os.pread(file, 4, 0).startswith((GZIP_MAGIC, ZSTD_MAGIC))
 
 
-class Packed:
+class UnpackedFile:
     """A compressed file that is unpacked into `spool`.
 
     `damage` is a sentence about why the rest is not available, None if there is no problem.

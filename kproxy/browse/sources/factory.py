@@ -13,10 +13,10 @@ from typing import Final
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.files import TraceSource, files_name
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import SeveralSources, Source
+from kproxy.browse.sources.source import AmbiguousSourceError, Source
 from kproxy.capture.inputs import NO_INPUT, input_files, is_trace
 from kproxy.control.client import connect
-from kproxy.control.paths import SeveralProxies, find, only
+from kproxy.control.paths import AmbiguousProxyError, find, find_only
 from kproxy.control.protocol import ControlError
 from kproxy.errors import UserError
 from kproxy.trace.reader import SUFFIXES
@@ -43,11 +43,11 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
         [name] = names
         path = Path(name.removeprefix("unix:"))
         if name == "-":
-            return DissectedSource("standard input", ["-", *options], stdin=_take_stdin(reads_keys=reads_keys))
+            return DissectedSource("standard input", ["-", *options], stdin=_open_stdin(reads_keys=reads_keys))
         if path.is_fifo():  # kproxy tui <(...)
             return DissectedSource(name, ["-", *options], stdin=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         if path.is_socket():
-            return _proxy_with(path, keep)
+            return _proxy_at_socket(path, keep)
         if _ADDRESS.fullmatch(name) and not path.exists():
             return _proxy_at(name, keep)
     if "-" in names:
@@ -60,9 +60,9 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
 
 def _running_proxy(keep: int) -> Source:
     try:
-        listeners = only().greeting.listeners
+        listeners = find_only().greeting.listeners
     except ControlError as error:
-        raise _refusal(error) from None
+        raise _user_error(error) from None
     return _proxy_at(listeners[0].listen, keep)
 
 
@@ -70,17 +70,17 @@ def _proxy_at(address: str, keep: int) -> Source:
     try:
         find(address)
     except ControlError as error:
-        raise _refusal(error) from None
+        raise _user_error(error) from None
     return ProxySource(address, lambda: find(address).path, keep=keep)
 
 
-def _refusal(error: ControlError) -> UserError:
-    if isinstance(error, SeveralProxies):
-        return SeveralSources(str(error), error.choices())
+def _user_error(error: ControlError) -> UserError:
+    if isinstance(error, AmbiguousProxyError):
+        return AmbiguousSourceError(str(error), error.choices())
     return UserError(str(error))
 
 
-def _proxy_with(path: Path, keep: int) -> Source:
+def _proxy_at_socket(path: Path, keep: int) -> Source:
     """Open the proxy that listens on a Unix socket, or that has it as its control socket."""
     try:
         return _proxy_at(f"unix:{path}", keep)
@@ -98,7 +98,7 @@ def _proxy_with(path: Path, keep: int) -> Source:
     return ProxySource(str(path), lambda: path, keep=keep)
 
 
-def _take_stdin(*, reads_keys: bool) -> int:
+def _open_stdin(*, reads_keys: bool) -> int:
     """Return a descriptor of the piped input; with `reads_keys`, standard input becomes the terminal."""
     if sys.stdin.isatty():
         raise UserError("'-' needs a pipe, e.g. tcpdump -i lo -w - port 9092 | kproxy tui -")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from kproxy.browse.rows.merged_store import MergedStore, StorePart
 from kproxy.browse.rows.store import FileStore
-from kproxy.browse.sources.compressed import Packed, is_packed
+from kproxy.browse.sources.compressed import UnpackedFile, is_compressed
 from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.reader import trace_files
 
 #: A file written to within this many seconds may still be growing.
-FRESH = 10.0
+FRESH_S = 10.0
 _SCAN_INTERVAL_S = 0.5
 #: Searching for files takes one part in this many of the time when there are very many.
 _SHARE = 20
@@ -27,13 +27,13 @@ _SHARE = 20
 class _File:
     path: Path
     file: int
-    content: FileStore | Packed
+    content: FileStore | UnpackedFile
     part: StorePart
     complete: bool = False
 
     def is_growing(self) -> bool:
         """Whether the file is being written, or was a moment ago; finished files lose their `.part` suffix."""
-        if time.time() - os.fstat(self.file).st_mtime < FRESH:
+        if time.time() - os.fstat(self.file).st_mtime < FRESH_S:
             return True
         return self.path.name.endswith(".part") and self.path.exists()
 
@@ -50,7 +50,7 @@ class TraceSource(Source):
         self._paths = paths
         self._seen: set[tuple[int, int]] = set()
         self._active: list[_File] = []
-        self._packed: list[Packed] = []
+        self._packed: list[UnpackedFile] = []
 
     async def run(self) -> None:
         """See `Source`."""
@@ -87,8 +87,8 @@ class TraceSource(Source):
 
     def _add_file(self, path: Path, file: int) -> None:
         group = "/".join(part for part in path.parts if part.startswith(("date=", "hour=")))
-        if is_packed(file):
-            packed = Packed(file)
+        if is_compressed(file):
+            packed = UnpackedFile(file)
             self._active.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
             self._packed.append(packed)
         else:
@@ -98,7 +98,7 @@ class TraceSource(Source):
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
         for file in sorted(self._active, key=lambda traces: traces.part.group):
-            if isinstance(packed := file.content, Packed):
+            if isinstance(packed := file.content, UnpackedFile):
                 while await asyncio.to_thread(packed.step):
                     pass
                 file.part.filling = False

@@ -51,7 +51,7 @@ class ProxySource(Source):
         """See `Source`."""
         if self._greeting is None:
             return super().empty_message
-        addresses = " or ".join(_reachable(listener.listen) for listener in self._greeting.listeners)
+        addresses = " or ".join(_connectable(listener.listen) for listener in self._greeting.listeners)
         return f"Waiting for clients: set bootstrap.servers to {addresses}."
 
     async def run(self) -> None:
@@ -91,7 +91,7 @@ class ProxySource(Source):
         )
         restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
         client.on_listeners = lambda: self._show_listeners(client.greeting)
-        client.on_late = self._add_late
+        client.on_late = self._add_late_response
         client.watch_silence(self._show_silence)
         await client.ask("watch", frames=True, payloads=True, backlog=not is_same or restarted)
         if last_greeting is not None:
@@ -108,7 +108,7 @@ class ProxySource(Source):
     def _show_silence(self, silent: bool) -> None:
         self.sentence = NOT_RESPONDING if silent else ""
 
-    def _add_late(self, late_response: LateResponse) -> None:
+    def _add_late_response(self, late_response: LateResponse) -> None:
         self.late[late_response.connection_id] = late_response
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
@@ -148,7 +148,7 @@ def _name(greeting: Greeting) -> str:
     return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
 
 
-def _reachable(listener: str) -> str:
+def _connectable(listener: str) -> str:
     """Return an address of a listener that a client on this machine can connect to."""
     for any_address in ("0.0.0.0:", "[::]:"):
         listener = listener.replace(any_address, "localhost:", 1) if listener.startswith(any_address) else listener

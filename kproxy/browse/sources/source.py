@@ -24,7 +24,7 @@ class SourcePhase(StrEnum):
     ENDED = "ended"
 
 
-class SeveralSources(UserError):
+class AmbiguousSourceError(UserError):
     """Raised if an argument matches several sources; `choices` are pairs of an unambiguous name and a description."""
 
     def __init__(self, message: str, choices: list[tuple[str, str]]) -> None:

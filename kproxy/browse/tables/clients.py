@@ -35,7 +35,7 @@ _COLUMNS = (
 
 def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The clients, or those in the rows of a view."""
-    rows = [_row(session, client) for client in facts.shown(session, view)]
+    rows = [_row(session, client) for client in facts.rows_in_view(session, view)]
     about = (
         "Clients by client id, software and host. In and out are the bytes of requests and of responses. Kafka 4 no"
         " longer serves the oldest versions (KIP-896)."

@@ -59,7 +59,7 @@ _BROKER_COLUMNS = (
 def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The connections, or those with a row in a view."""
     overview = session.overviews.connections
-    rows = [_row(session, summary) for summary in facts.shown(session, view)]
+    rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
     more = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
     return OverviewTable("Connections", about, _COLUMNS, rows, "opened", more)
@@ -68,7 +68,7 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
 def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The addresses that clients connect to."""
     by_server: dict[str, list[ConnectionSummary]] = {}
-    for summary in facts.shown(session, view):
+    for summary in facts.rows_in_view(session, view):
         by_server.setdefault(summary.server, []).append(summary)
     about = "Brokers by the address that clients reach, with the traffic of all connections to each."
     rows = [_broker(name, summaries) for name, summaries in by_server.items()]
@@ -80,7 +80,7 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     values = [
         "open" if item.is_open else "closed",
         "#" + item.connection_id.rpartition("-")[2],
-        facts.names(item) or software(item) or "(none)",
+        facts.client_ids(item) or software(item) or "(none)",
         item.client,
         item.server,
         microseconds(item.opened_at or item.first_at),
@@ -88,7 +88,7 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
         item.request_bytes,
         item.response_bytes,
         item.in_flight,
-        facts.waited_us(session, item),
+        facts.waiting_time_us(session, item),
         item.unanswered,
         item.p50_us,
         item.p99_us,

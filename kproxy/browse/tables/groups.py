@@ -52,7 +52,7 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
     overview = session.overviews.groups
     rows = [
         _row(session, row, overview.view(row.group, session.now))
-        for row in facts.shown(session, view)
+        for row in facts.rows_in_view(session, view)
         if (row.protocol is Protocol.SHARE) == share
     ]
     more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
@@ -81,9 +81,9 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         marks.insert(0, ("where it stalled", worst.row))
     if view is not None:
         group_facts += facts.facts(session, view)
-        group_facts += [("holds records", f"{member} {held}: {ranges}") for member, held, ranges in facts.held(session, view)]
-        group_facts.append(("records acknowledged", facts.acknowledged(session, view)))
-        group_facts += [(_when(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
+        group_facts += [("holds records", f"{member} {held}: {ranges}") for member, held, ranges in facts.held_records(session, view)]
+        group_facts.append(("records acknowledged", facts.acknowledged_records(session, view)))
+        group_facts += [(_stall_time(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
         group_facts += [
             (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {boundary.cause.text}")
@@ -99,7 +99,7 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, group_facts, marks)
 
 
-def _when(stall: Stall) -> str:
+def _stall_time(stall: Stall) -> str:
     since = timestamp(stall.since)[11:23]
     return (
         f"stalled since {since} UTC" if stall.until is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from kproxy.browse.facts.texts import squeezed
+from kproxy.browse.facts.texts import downsample
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import safe
 
@@ -117,7 +117,7 @@ def severities(counts: Severities) -> list[int] | None:
 
 def spark(counts: Sequence[int]) -> list[int] | None:
     """The value of a column of counts over time; None if all are 0."""
-    return squeezed(counts, _SPARK) if any(counts) else None
+    return downsample(counts, _SPARK) if any(counts) else None
 
 
 def microseconds(ns: int | None) -> int | None:

@@ -41,7 +41,7 @@ _COLUMNS = (
 def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The topics, or those in the rows of a view."""
     overview = session.overviews.topics
-    rows = [_row(session, summary) for summary in facts.shown(session, view)]
+    rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = (
         "Records written and read. Lag is that of the slowest reader, in records; behind is how old the records are"
         " that it gets; delivery is the time from Produce to Fetch."

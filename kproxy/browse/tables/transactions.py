@@ -37,7 +37,7 @@ _COLUMNS = (
 
 def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     """The transactional ids, or those in the rows of a view; what is open for longest is first."""
-    overview, items = session.overviews.transactions, facts.shown(session, view)
+    overview, items = session.overviews.transactions, facts.rows_in_view(session, view)
     items.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
     start = min((item.first_at for item in items), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."

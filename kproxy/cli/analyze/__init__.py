@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     from kproxy.spark.jobs import names
 
-    options.completes(parser.add_argument(
+    options.set_completion(parser.add_argument(
         "traces", nargs="+", metavar="TRACES",
         help="traces, captures, directories of these, or the output of convert; after 'convert', what to convert",
     ), options.FILE)  # fmt: skip
@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sample", type=_share, metavar="SHARE",
         help="use only this share (0 to 1) of the connections, the same ones each time",
     )  # fmt: skip
-    options.completes(
+    options.set_completion(
         parser.add_argument(
             "--out", metavar="DIR", help="write each table to DIR/NAME; with convert, write the lines to DIR"
         ),
@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--window", metavar="TIME", help="with --follow, length of the rolling window (default: 1m)")
     parser.add_argument("--late", metavar="TIME", help="with --follow, how late a line may arrive (default: 30s)")
-    options.completes(
+    options.set_completion(
         parser.add_argument(
             "--html", metavar="FILE", help="write a self-contained HTML report; tables are written only with --out"
         ),

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import decoding, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import capture_options, warn_empty, warn_unread
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
@@ -25,17 +25,17 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
     """
     check_packages()
     from kproxy.outputs.stderr import say, warn
-    from kproxy.spark.ingest.convert import batches, convert, grown
+    from kproxy.spark.ingest.convert import batches, convert, grown_files
     from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
 
     files = find_files(spark, args.traces, empty=warn_empty)
-    for file in grown(files, batches(spark, args.out) or []):
+    for file in grown_files(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, f"convert {len(files)} files"):
         added = convert(
-            spark, files, args.out, decoding(args), form=args.format, on_batch=partial(warn_unread, damage),
-            on_wait=_waiting(args),
+            spark, files, args.out, capture_options(args), form=args.format, on_batch=partial(warn_unread, damage),
+            on_wait=_report_waiting(args),
         )  # fmt: skip
     count = sum(len(batch.files) for batch in added)
     say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}")
@@ -48,7 +48,7 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
     from kproxy.spark.session.progress import progress
 
     with progress(spark, "repair"):
-        batches = repair(spark, args.out, on_wait=_waiting(args))
+        batches = repair(spark, args.out, on_wait=_report_waiting(args))
     for batch in batches:
         if batch.again:
             warn(f"batch {batch.number} had lost lines and was removed: convert its {len(batch.again)} files again")
@@ -68,7 +68,7 @@ def compact_table(args: argparse.Namespace) -> None:
     from kproxy.spark.session.progress import progress
 
     with progress(None, "compact"):
-        merged = compact(args.out, on_wait=_waiting(args))
+        merged = compact(args.out, on_wait=_report_waiting(args))
     if merged:
         say(f"{len(merged)} batches of {args.out} are one now: {sum(batch.lines for batch in merged)} lines")
     else:
@@ -85,7 +85,7 @@ def check_packages() -> None:
         raise UserError(f"kproxy analyze needs an engine: {install_command('analytics')}")
 
 
-def _waiting(args: argparse.Namespace) -> Callable[[], None]:
+def _report_waiting(args: argparse.Namespace) -> Callable[[], None]:
     from kproxy.outputs.stderr import say
 
     return lambda: say(f"waiting: another run is writing to {args.out}")

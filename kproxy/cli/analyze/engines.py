@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUTO, EMBEDDED, SPARK = "auto", "embedded", "spark"
 ENGINES = (AUTO, EMBEDDED, SPARK)
 #: Formats of tables that only Spark reads and writes here.
-_OF_SPARK = ("delta", "iceberg")
+_SPARK_FORMATS = ("delta", "iceberg")
 
 
 class Choice(NamedTuple):
@@ -44,7 +44,7 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
     if args.remote and not args.remote.startswith("sc://"):
         raise UserError(f"invalid --remote {args.remote}: use sc://HOST:PORT of a Spark Connect server")
     master = args.remote or args.master
-    requirement = _need_of_spark(args, converts=converts)
+    requirement = _spark_requirement(args, converts=converts)
     if args.engine == EMBEDDED:
         if requirement:
             raise UserError(f"the embedded engine does not do that ({requirement}): pass --engine spark")
@@ -55,10 +55,10 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
         return Choice(SPARK, requirement)
     if converts:
         return Choice(None)
-    return _by_packages_and_size(args.traces)
+    return _choose_by_packages_and_size(args.traces)
 
 
-def _by_packages_and_size(paths: Sequence[str]) -> Choice:
+def _choose_by_packages_and_size(paths: Sequence[str]) -> Choice:
     has_spark = find_spec("py4j") is not None
     if not is_installed():
         if not has_spark:
@@ -73,7 +73,7 @@ def _by_packages_and_size(paths: Sequence[str]) -> Choice:
     return Choice(SPARK, amounts)
 
 
-def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
+def _spark_requirement(args: argparse.Namespace, *, converts: bool) -> str:
     """Return what only Spark can do; empty if there is nothing."""
     if args.conf:
         return "--conf has Spark's settings"
@@ -85,9 +85,9 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
         return "--follow is a stream"
     if args.repair:
         return "--repair rewrites a table"
-    if args.where and (part := _spark_part(args.where)):
+    if args.where and (part := _spark_only_part(args.where)):
         return part
-    if args.format in _OF_SPARK:
+    if args.format in _SPARK_FORMATS:
         return f"--format {args.format}"
     paths = [*args.traces, *([args.out] if args.out else [])]
     for path in paths:
@@ -98,7 +98,7 @@ def _need_of_spark(args: argparse.Namespace, *, converts: bool) -> str:
     return ""
 
 
-def _spark_part(filter_text: str) -> str:
+def _spark_only_part(filter_text: str) -> str:
     """Return what only Spark can evaluate of a filter; empty if there is nothing."""
     from kproxy.filters.fields import Kind
     from kproxy.filters.nodes import And, Not, Or, Text
@@ -123,7 +123,7 @@ def _format_of_table(path: str) -> str:
     for record in Path(path.removeprefix("file:"), "_files").glob("batch=*/*.json"):
         with suppress(OSError):
             text = record.read_text()
-            return next((form for form in _OF_SPARK if f'"format":"{form}"' in text), "")
+            return next((form for form in _SPARK_FORMATS if f'"format":"{form}"' in text), "")
     return ""
 
 

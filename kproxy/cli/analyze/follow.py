@@ -33,7 +33,7 @@ _POLL_S = 0.5
 _UPDATES_PER_WINDOW = 5
 
 
-class _Output(Protocol):
+class _EventHandler(Protocol):
     def handle(self, event: QueryRows | MicroBatch) -> None: ...
 
     def refresh(self) -> None: ...
@@ -102,7 +102,7 @@ def _start(
     from pyspark.sql.utils import is_remote
 
     from kproxy.spark.ingest.lines import Period
-    from kproxy.spark.streaming.execution import Files, claim
+    from kproxy.spark.streaming.execution import TableFiles, claim
     from kproxy.spark.streaming.lines import follow_lines
     from kproxy.spark.streaming.queries import ROLLING, find
 
@@ -110,7 +110,7 @@ def _start(
         raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
     row_condition, filter_condition = Period(selection.since, selection.until).column(), condition(selection)
     row_condition = row_condition if filter_condition is None else row_condition & filter_condition
-    files = Files(args.out, args.format or "parquet") if args.out else None
+    files = TableFiles(args.out, args.format or "parquet") if args.out else None
     if files is not None:
         claim(spark, files.directory, query_names, _description(args, span))
     for name in query_names:
@@ -122,17 +122,17 @@ def _start(
             running_queries.to_rows(table, name, mode="update" if on_terminal and name in ROLLING else "append")
 
 
-def _output(args: argparse.Namespace, names: list[str], span: Span, *, on_terminal: bool) -> AbstractContextManager[_Output]:
+def _output(args: argparse.Namespace, names: list[str], span: Span, *, on_terminal: bool) -> AbstractContextManager[_EventHandler]:
     if args.out:
-        return nullcontext(_Files())
+        return nullcontext(_FileOutput())
     if not on_terminal:
-        return nullcontext(_Lines())
+        return nullcontext(_LineOutput())
     from kproxy.spark.streaming.screen import Screen
 
     return Screen(sys.stdout, " ".join(args.traces), names, span, args.rows)
 
 
-class _Files:
+class _FileOutput:
     """Shows nothing: queries write to files."""
 
     def handle(self, event: QueryRows | MicroBatch) -> None:
@@ -142,7 +142,7 @@ class _Files:
         pass
 
 
-class _Lines(_Files):
+class _LineOutput(_FileOutput):
     """Writes JSON lines to standard output."""
 
     def handle(self, event: QueryRows | MicroBatch) -> None:

@@ -42,7 +42,7 @@ def line_selection(args: argparse.Namespace) -> LineSelection:
     """
     from kproxy.outputs.line_outputs import filter_for
 
-    times = _moment("--since", args.since), _moment("--until", args.until)
+    times = _parse_time("--since", args.since), _parse_time("--until", args.until)
     return LineSelection(filter_for(args.where), *times, args.sample)
 
 
@@ -56,7 +56,7 @@ def condition(selection: LineSelection) -> Column | None:
     return reduce(operator.and_, conditions) if conditions else None
 
 
-def _moment(option: str, text: str | None) -> datetime | None:
+def _parse_time(option: str, text: str | None) -> datetime | None:
     from kproxy.filters import FilterError
     from kproxy.filters.fields import BY_NAME
     from kproxy.filters.nodes import Value
@@ -86,7 +86,7 @@ def duration_us(option: str, text: str) -> int:
         raise UserError(f"{option} {text}: {error.args[1]}") from None
 
 
-def decoding(args: argparse.Namespace) -> CaptureOptions:
+def capture_options(args: argparse.Namespace) -> CaptureOptions:
     """How to read captures."""
     from kproxy.spark.ingest.decode import CaptureOptions
 
@@ -104,13 +104,13 @@ def warn_unread(damage: InputDamage, batch: TableBatch) -> None:
     if batch.corrupt:
         report = damage if batch.corrupt > sum(map(_has_incomplete_end, batch.corrupt_files)) else warn
         some = f", as in {safe(batch.example)}" if batch.example else ""
-        files = f"; {_listed(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
+        files = f"; {_join_limited(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
         report(
             f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{some}{files}"
         )
     if batch.damaged:
         count = f"{batch.damaged_files} of {len(batch.files)} files could not be read completely"
-        warn(f"{count}: {_listed(batch.damaged, '; ')}")
+        warn(f"{count}: {_join_limited(batch.damaged, '; ')}")
 
 
 def _has_incomplete_end(uri: str) -> bool:
@@ -133,7 +133,7 @@ def warn_empty(path: str) -> None:
     warn(f"{safe(path)} is empty (0 bytes) and was skipped")
 
 
-def _listed(texts: Sequence[str], separator: str) -> str:
+def _join_limited(texts: Sequence[str], separator: str) -> str:
     from kproxy.trace.formatting import safe
 
     more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""

@@ -29,7 +29,7 @@ _MORE_MEMORY = f"pass --engine {SPARK}, which needs less, or analyze fewer lines
 #: Spark's errors for a format that needs a third-party package.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
 _PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
-_OF_GRPC = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
+_GRPC_DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 
 
@@ -49,14 +49,14 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
         name = f"embedded ({version()})" if embedded else "Spark"
         say(f"engine: {name}, because {choice.why}; --engine {SPARK if embedded else EMBEDDED} chooses the other one")
     try:
-        with _embedded(embedded) if embedded else _spark(choice, settings, short=short, tiny=tiny) as session:
+        with _embedded_session(embedded) if embedded else _spark_session(choice, settings, short=short, tiny=tiny) as session:
             yield session
     except FilterError as error:
         raise UserError(f"filter: {error}") from None
 
 
 @contextmanager
-def _embedded(engine: EmbeddedEngine) -> Iterator[SparkSession]:
+def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
     interrupted = False
 
     def interrupt(*_: object) -> None:
@@ -92,7 +92,7 @@ def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
 
 
 @contextmanager
-def _spark(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
+def _spark_session(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
     """A Spark session as a context manager.
 
     `short`: the job is small, so that startup time matters; `tiny`: so small that planning takes most of the time. At
@@ -104,7 +104,7 @@ def _spark(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool)
     import pyspark
 
     from kproxy.outputs.stderr import warn
-    from kproxy.spark.session import end_java, session
+    from kproxy.spark.session import stop_java, session
     from kproxy.spark.session.class_archive import ArchiveWriter
     from kproxy.spark.session.errors import ENGINE_ERRORS
 
@@ -115,7 +115,7 @@ def _spark(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool)
             yield spark
         finally:
             spark.stop()
-        writer.finish(end_java, warn)
+        writer.finish(stop_java, warn)
     except BrokenPipeError:  # standard output; py4j wraps errors of its own sockets
         raise
     except ConnectionError:
@@ -137,7 +137,7 @@ def cause_of(error: Exception) -> str:
     if _EXHAUSTED in str(error):
         return f"the embedded engine may use half of the memory ({memory() / (1 << 30):.1f} GB); {_MORE_MEMORY}"
     text = str(error)
-    if (details := _OF_GRPC.search(text)) is not None:
+    if (details := _GRPC_DETAILS.search(text)) is not None:
         text = details[1]
     _, separator, trace = text.partition("Traceback (most recent call last):\n")
     if separator:  # a Python traceback: the message follows the indented frames and the exception class

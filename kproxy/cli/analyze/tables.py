@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import LineSelection, condition, decoding, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import LineSelection, condition, capture_options, warn_empty, warn_unread
 from kproxy.cli.analyze.session import cause_of
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
@@ -33,7 +33,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     """
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
-    from kproxy.spark.derived.cache import shared
+    from kproxy.spark.derived.cache import shared_results
     from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.embedded_engine import is_embedded
     from kproxy.spark.session.errors import ENGINE_ERRORS
@@ -49,12 +49,12 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(
-                spark, args.traces, decoding(args), period=with_history, where=condition(selection),
+                spark, args.traces, capture_options(args), period=with_history, where=condition(selection),
                 on_batch=partial(warn_unread, damage), empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
             rows = lines.rows if with_history == period else lines.rows.where(period.column())
-            stack.enter_context(shared(rows, jobs.names() if args.html else names))
+            stack.enter_context(shared_results(rows, jobs.names() if args.html else names))
         options = {"time_zone": args.time_zone, "since": selection.since if args.history else None}
         own_jobs = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
         if args.html:
@@ -62,7 +62,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             if not args.out:
                 return
         failed: dict[str, str] = {}
-        for position, (job, table) in enumerate(jobs.planned(names, rows, own_jobs), start=1):
+        for position, (job, table) in enumerate(jobs.plan_jobs(names, rows, own_jobs), start=1):
             waiting = progress(spark, f"{job.name} ({position} of {len(names)})")
             try:
                 _write(table, job.name, args, waiting, has_several_clusters=len(lines.clusters) > 1)

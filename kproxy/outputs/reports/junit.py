@@ -31,7 +31,7 @@ def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> st
         properties = ElementTree.SubElement(suite, "properties")
         for name, count in (counts.as_json() if counts else {}).items():
             ElementTree.SubElement(properties, "property", name=f"kproxy.{name}", value=str(count))
-        if analysed.is_nothing:
+        if analysed.has_no_frames:
             suite.set("tests", str(len(names_by_code) + 1))
             suite.set("errors", "1")
             case = ElementTree.SubElement(suite, "testcase", classname="kproxy", name="analysed")
@@ -51,11 +51,11 @@ def _case(case: ElementTree.Element, causes: list[Cause], selection: Selection) 
     if failing:
         first = failing[0].finding
         failure = ElementTree.SubElement(case, "failure", type=first.severity, message=safe(first.message))
-        failure.text = _in_full(failing)
+        failure.text = _causes_text(failing)
     if passing := [cause for cause in causes if cause not in failing]:
-        ElementTree.SubElement(case, "system-out").text = _in_full(passing)
+        ElementTree.SubElement(case, "system-out").text = _causes_text(passing)
     return bool(failing)
 
 
-def _in_full(causes: list[Cause]) -> str:
+def _causes_text(causes: list[Cause]) -> str:
     return "\n\n".join("\n".join("".join(text for text, _ in row).rstrip() for row in rows(cause)) for cause in causes)

@@ -29,14 +29,14 @@ def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
         for severity in worst_first
         if count[severity]
     )
-    if totals or not analysed.is_nothing:
+    if totals or not analysed.has_no_frames:
         file.write(f"{totals or 'no findings'}\n")
     file.write(f"{analysed.sentence}\n")
 
 
 def rows(cause: Cause) -> Iterator[list[Piece]]:
     """The rows of a cause: its first finding in full, then other messages, counts and consequences."""
-    yield from full_rows(cause.finding, where(cause))
+    yield from full_rows(cause.finding, location_lines(cause))
     for sentence in cause.sentences:
         yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
     yield [("            = ", "dim"), ("seen: ", "name"), (cause.seen, "")]
@@ -46,7 +46,7 @@ def rows(cause: Cause) -> Iterator[list[Piece]]:
                (f"  {safe(finding.message)}", "")]  # fmt: skip
 
 
-def where(cause: Cause) -> Iterator[str]:
+def location_lines(cause: Cause) -> Iterator[str]:
     """The place of the first finding: connection, frame, stream."""
     position = cause.place
     ends = f" ({position.client} -> {position.server})" if position.client else ""

@@ -9,8 +9,8 @@ from typing import Any, Final
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.scratch import expect, until
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.scratch import expect, poll_until
+from kproxy.probe.target import BrokerResponse, Target
 
 _AUTHORIZER = "metadata/src/main/java/org/apache/kafka/metadata/authorizer/StandardAuthorizer.java"
 _REQUEST = "clients/src/main/java/org/apache/kafka/common/requests/DescribeAclsRequest.java"
@@ -28,14 +28,14 @@ async def round_trip(target: Target) -> None:
     """
     async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
-        delete_response = await _delete(target, connection, acl["resource_name"])
+        delete_response = await _delete_acl(target, connection, acl["resource_name"])
         if [_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
             raise delete_response.failed("DeleteAcls does not return exactly the ACL that it deletes")
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
 
 
 @check("acls/prefixed", "KIP-290", _AUTHORIZER, writes=True)
-async def prefixed(target: Target) -> None:
+async def match_filter(target: Target) -> None:
     """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them.
 
     Tools list with MATCH who may use a topic; one that they miss is access that nobody knows of.
@@ -80,10 +80,10 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
     try:
         yield acl
     finally:
-        await _delete(target, connection, name)
+        await _delete_acl(target, connection, name)
 
 
-async def _delete(target: Target, connection: BrokerConnection, name: str) -> BrokerAnswer:
+async def _delete_acl(target: Target, connection: BrokerConnection, name: str) -> BrokerResponse:
     version = min(_VERSION, target.version("DeleteAcls", _VERSION))
     response = await target.ask(connection, "DeleteAcls", version, filters=[_filter(name, _ANY)])
     expect(response.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
@@ -96,10 +96,10 @@ async def _expect_described(
     """Fail unless DescribeAcls returns these ACLs soon."""
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
 
-    def described_acls(answer: BrokerAnswer) -> list[dict[str, Any]]:
+    def described_acls(answer: BrokerResponse) -> list[dict[str, Any]]:
         return [_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
 
-    response = await until(
+    response = await poll_until(
         target,
         lambda: target.ask(connection, "DescribeAcls", version, **values),
         lambda answer: described_acls(answer) == expected,

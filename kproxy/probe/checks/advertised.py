@@ -9,18 +9,18 @@ from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from kproxy.client.request import ClientRequest
 from kproxy.probe.check import Check, CheckFailed, CheckSkipped, family
-from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless_values
+from kproxy.probe.target import BrokerResponse, Target
 
 _PAGE = """The broker advertises this version in ApiVersions, so clients send it. kproxy sends a harmless request, which
 changes nothing. An error code in the response is an answer."""
-_FIRST_PRODUCE = 3
-_BATCHED = 4  # FindCoordinator has an array of keys from here on (KIP-699)
+_FIRST_PRODUCE_VERSION = 3
+_FIRST_BATCHED_VERSION = 4  # FindCoordinator has an array of keys from here on (KIP-699)
 _SOURCE = "https://kafka.apache.org/protocol"
 
 
 @family
-def advertised() -> Iterator[Check]:
+def advertised_version_checks() -> Iterator[Check]:
     """Three checks for each version of each API that clients may send."""
     for api in schemas.apis():
         if api.name in NOT_FOR_CLIENTS or schemas.request(api.key) is None:
@@ -28,12 +28,12 @@ def advertised() -> Iterator[Check]:
         for version in api.versions:
             name = f"{api.name} v{version}"
             # It creates __consumer_offsets. Later versions also work without a key.
-            writes = api.key == ApiKey.FIND_COORDINATOR and version < _BATCHED
+            writes = api.key == ApiKey.FIND_COORDINATOR and version < _FIRST_BATCHED_VERSION
             for number, (title, run) in enumerate(
                 (
-                    (f"{name} gets a response with its correlation id", _answers),
-                    (f"the {name} response decodes to its last byte", _decodes),
-                    (f"the {name} response has no finding", _has_no_finding),
+                    (f"{name} gets a response with its correlation id", _check_response),
+                    (f"the {name} response decodes to its last byte", _check_decoding),
+                    (f"the {name} response has no finding", _check_findings),
                 ),
                 1,
             ):
@@ -41,27 +41,27 @@ def advertised() -> Iterator[Check]:
                 yield Check(check_id, title, _PAGE, (_SOURCE,), partial(run, api, version), writes)
 
 
-async def _answers(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
+async def _check_response(api: schemas.Api, version: int, target: Target) -> BrokerResponse:
     lowest, highest = target.served.get(api.key, (0, -1))
     if not lowest <= version <= highest:
         raise CheckSkipped("not advertised")
-    if api.key == ApiKey.PRODUCE and version < _FIRST_PRODUCE:
+    if api.key == ApiKey.PRODUCE and version < _FIRST_PRODUCE_VERSION:
         raise CheckSkipped("Kafka 4 lists it for old versions of librdkafka, and refuses it (KIP-896)")
     async with target.connection() as connection:
-        request = ClientRequest(api, version, harmless(api, version)).frame(connection.next_correlation_id())
+        request = ClientRequest(api, version, harmless_values(api, version)).frame(connection.next_correlation_id())
         connection.send(request)
         return await target.receive_any(connection, request)
 
 
-async def _answered(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
+async def _require_response(api: schemas.Api, version: int, target: Target) -> BrokerResponse:
     try:
-        return await _answers(api, version, target)
+        return await _check_response(api, version, target)
     except CheckFailed:
         raise CheckSkipped(f"{api.name}/v{version}/1 fails") from None
 
 
-async def _decodes(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
-    response = await _answered(api, version, target)
+async def _check_decoding(api: schemas.Api, version: int, target: Target) -> BrokerResponse:
+    response = await _require_response(api, version, target)
     message = response.message
     if message.error is None and not message.opaque and not message.trailing:
         return response
@@ -71,9 +71,9 @@ async def _decodes(api: schemas.Api, version: int, target: Target) -> BrokerAnsw
     raise response.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
-async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> None:
+async def _check_findings(api: schemas.Api, version: int, target: Target) -> None:
     try:
-        response = await _decodes(api, version, target)
+        response = await _check_decoding(api, version, target)
     except CheckFailed:
         raise CheckSkipped(f"{api.name}/v{version}/2 fails") from None
     findings = [

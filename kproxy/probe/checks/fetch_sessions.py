@@ -5,21 +5,21 @@ from __future__ import annotations
 from dissectors.schemas.codes import Error
 from kproxy.probe.check import CheckSkipped, check
 from kproxy.probe.scratch import ScratchTopic, batch, expect, scratch_topic, values_of
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.target import BrokerResponse, Target
 
-_FIRST, _NEWEST = 7, 11  # Fetch versions with sessions, and before topic ids
+_FIRST_VERSION, _NEWEST_VERSION = 7, 11  # Fetch versions with sessions, and before topic ids
 _UNKNOWN_SESSION = 0x7EADBEEF
 _SOURCE = "server/src/main/java/org/apache/kafka/server/FetchSession.java"
 
 
 @check("fetch-sessions/incremental", "KIP-227", _SOURCE, writes=True)
-async def incremental(target: Target) -> None:
+async def incremental_fetch(target: Target) -> None:
     """Within a session, an empty Fetch continues with its partitions, and lists only those with news.
 
     Consumers of many partitions depend on it: they take a missing partition for an unchanged one.
     """
     async with scratch_topic(target) as topic:
-        session_id = await _begin(topic)
+        session_id = await _begin_session(topic)
         idle_response = await _fetch(topic, session_id, 1)
         expect(idle_response.body["error_code"], Error.NONE, "Fetch with epoch 1")
         if idle_response.body["responses"]:
@@ -33,12 +33,12 @@ async def incremental(target: Target) -> None:
 
 
 @check("fetch-sessions/unknown", "KIP-227", _SOURCE)
-async def unknown(target: Target) -> None:
+async def unknown_session(target: Target) -> None:
     """Fetch with an unknown session id returns FETCH_SESSION_ID_NOT_FOUND.
 
     Brokers forget sessions. Consumers begin a new one because of this error; any other looks like a failure.
     """
-    version = min(_NEWEST, target.version("Fetch", _FIRST))
+    version = min(_NEWEST_VERSION, target.version("Fetch", _FIRST_VERSION))
     async with target.connection() as connection:
         response = await target.ask(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
                                   session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
@@ -52,14 +52,14 @@ async def wrong_epoch(target: Target) -> None:
     Otherwise broker and consumer could disagree about the partitions of the session after a lost response.
     """
     async with scratch_topic(target) as topic:
-        session_id = await _begin(topic)
+        session_id = await _begin_session(topic)
         response = await _fetch(topic, session_id, 5)
         expect(response.body["error_code"], Error.INVALID_FETCH_SESSION_EPOCH, "Fetch with epoch 5 after 0")
 
 
-async def _begin(topic: ScratchTopic) -> int:
+async def _begin_session(topic: ScratchTopic) -> int:
     """Begin a session with the topic's partition; returns its id."""
-    topic.target.version("Fetch", _FIRST)
+    topic.target.version("Fetch", _FIRST_VERSION)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     response = await _fetch(topic, 0, 0, topics=[{"topic": topic.name, "partitions": [partition]}])
     expect(response.body["error_code"], Error.NONE, "Fetch with epoch 0")
@@ -69,6 +69,6 @@ async def _begin(topic: ScratchTopic) -> int:
     return session_id
 
 
-async def _fetch(topic: ScratchTopic, session_id: int, epoch: int, **values: object) -> BrokerAnswer:
-    return await topic.ask("Fetch", _NEWEST, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_id=session_id,
+async def _fetch(topic: ScratchTopic, session_id: int, epoch: int, **values: object) -> BrokerResponse:
+    return await topic.ask("Fetch", _NEWEST_VERSION, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_id=session_id,
                            session_epoch=epoch, **values)  # fmt: skip

@@ -7,8 +7,8 @@ import asyncio
 from kproxy.probe.check import CheckFailed, check
 from kproxy.probe.target import Target
 
-_PIPELINED = 100
-_IN_ONE_SEGMENT = 20
+_PIPELINED_COUNT = 100
+_SEGMENT_COUNT = 20
 _NETWORK = "clients/src/main/java/org/apache/kafka/common/network/NetworkReceive.java"
 
 
@@ -51,7 +51,7 @@ async def frames_in_one_segment(target: Target) -> None:
 
     Clients send several requests without waiting; a broker that drops what follows the first one never answers them.
     """
-    await _pipelined(target, _IN_ONE_SEGMENT)
+    await _check_pipelined(target, _SEGMENT_COUNT)
 
 
 @check("framing/pipelined", "https://kafka.apache.org/protocol#protocol_network")
@@ -60,7 +60,7 @@ async def pipelined(target: Target) -> None:
 
     Clients pair a response with the oldest request. Another order breaks them even if the correlation ids are right.
     """
-    await _pipelined(target, _PIPELINED)
+    await _check_pipelined(target, _PIPELINED_COUNT)
 
 
 @check("framing/zero-size", _NETWORK)
@@ -69,7 +69,7 @@ async def zero_size(target: Target) -> None:
 
     A broker that ignores it is out of step with the client.
     """
-    await _closes(target, bytes(4), "a length prefix of 0")
+    await _check_closes(target, bytes(4), "a length prefix of 0")
 
 
 @check("framing/negative-size", _NETWORK)
@@ -78,7 +78,7 @@ async def negative_size(target: Target) -> None:
 
     A broker that takes it for a large number waits for bytes that never come.
     """
-    await _closes(target, b"\xff\xff\xff\xff" + bytes(16), "a length prefix of -1")
+    await _check_closes(target, b"\xff\xff\xff\xff" + bytes(16), "a length prefix of -1")
 
 
 @check("framing/huge-size", "socket.request.max.bytes")
@@ -87,7 +87,7 @@ async def huge_size(target: Target) -> None:
 
     A broker that waits, or allocates the memory, can be stopped by anyone who connects.
     """
-    await _closes(target, b"\x7f\xff\xff\xff" + bytes(16), "a length prefix of 2147483647")
+    await _check_closes(target, b"\x7f\xff\xff\xff" + bytes(16), "a length prefix of 2147483647")
 
 
 @check("framing/garbage", _NETWORK)
@@ -98,7 +98,7 @@ async def garbage(target: Target) -> None:
     """
     async with target.connection() as other_connection:
         await target.ask(other_connection, "ApiVersions", 0)
-        await _closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
+        await _check_closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
         await target.ask(other_connection, "ApiVersions", 0)
 
 
@@ -127,7 +127,7 @@ async def half_close(target: Target) -> None:
         await target.closes(connection, "the client's FIN")
 
 
-async def _pipelined(target: Target, count: int) -> None:
+async def _check_pipelined(target: Target, count: int) -> None:
     async with target.connection() as connection:
         requests = [target.frame(connection, "ApiVersions", 0) for _ in range(count)]
         connection.send(b"".join(requests))
@@ -138,7 +138,7 @@ async def _pipelined(target: Target, count: int) -> None:
                 raise CheckFailed(f"request {number} of {count}: {error}", *error.evidence) from None
 
 
-async def _closes(target: Target, data: bytes, description: str) -> None:
+async def _check_closes(target: Target, data: bytes, description: str) -> None:
     async with target.connection() as connection:
         connection.send(data)
         await target.closes(connection, description)

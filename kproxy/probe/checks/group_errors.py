@@ -10,8 +10,8 @@ from typing import Any, Final
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.scratch import send_when_ready, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
 _SERVICE = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupCoordinatorService.java"
@@ -30,7 +30,7 @@ class _Member:
     generation: int
     instance: str | None
 
-    async def ask(self, api: str, **values: object) -> BrokerAnswer:
+    async def ask(self, api: str, **values: object) -> BrokerResponse:
         """Send a request about the group."""
         self.target.version(api, _VERSIONS[api])
         return await self.target.ask(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
@@ -48,7 +48,7 @@ async def illegal_generation(target: Target) -> None:
 
     A member that missed a rebalance joins again because of it, and gives up its partitions.
     """
-    async with _group(target) as member:
+    async with _stable_group(target) as member:
         code = await member.heartbeat(generation_id=member.generation + 7)
         expect(code, Error.ILLEGAL_GENERATION, "Heartbeat with another generation")
         sync_response = await member.ask("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
@@ -62,7 +62,7 @@ async def fenced_commits(target: Target) -> None:
 
     Otherwise a member that was removed from the group overwrites the offsets of its successor, and records are lost.
     """
-    async with scratch_topic(target) as topic, _group(target) as member:
+    async with scratch_topic(target) as topic, _stable_group(target) as member:
         for generation, member_id, expected in (
             (member.generation + 7, member.id, Error.ILLEGAL_GENERATION),
             (member.generation, "nobody", Error.UNKNOWN_MEMBER_ID),
@@ -80,8 +80,8 @@ async def fenced_instance(target: Target) -> None:
 
     The first consumer stops because of it. Without it, two consumers with one configuration both read its partitions.
     """
-    async with _group(target, instance="kproxy-probe-instance") as member, member.target.connection() as connection:
-        join_response = await _join(member.target, connection, member.group, "", member.instance)
+    async with _stable_group(target, instance="kproxy-probe-instance") as member, member.target.connection() as connection:
+        join_response = await _join_group(member.target, connection, member.group, "", member.instance)
         expect(join_response.body["error_code"], Error.NONE, "JoinGroup of a known instance")
         if join_response.body["member_id"] == member.id:
             raise join_response.failed("the second member gets the member id of the first")
@@ -94,9 +94,9 @@ async def other_protocol(target: Target) -> None:
 
     Two applications with one group id get this error, instead of assignments that they cannot read.
     """
-    async with _group(target) as member:
+    async with _stable_group(target) as member:
         for overrides in ({"protocol_type": "other"}, {"protocols": [{"name": "other", "metadata": b""}]}):
-            response = await _join(member.target, member.connection, member.group, "", None, **overrides)
+            response = await _join_group(member.target, member.connection, member.group, "", None, **overrides)
             code = response.body["error_code"]
             expect(code, Error.INCONSISTENT_GROUP_PROTOCOL, f"JoinGroup with another {next(iter(overrides))}")
 
@@ -108,52 +108,52 @@ async def session_timeout(target: Target) -> None:
     With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
     """
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
-        response = await _join(coordinator_target, connection, group, "", None, session_timeout_ms=0)
+        response = await _join_group(coordinator_target, connection, group, "", None, session_timeout_ms=0)
         expect(response.body["error_code"], Error.INVALID_SESSION_TIMEOUT, "JoinGroup with a session timeout of 0")
 
 
 @check("groups/non-empty", _MANAGER, writes=True)
-async def non_empty(target: Target) -> None:
+async def delete_non_empty_group(target: Target) -> None:
     """DeleteGroups of a group with members returns NON_EMPTY_GROUP, and the members stay.
 
     Otherwise a tool deletes the committed offsets of running consumers.
     """
-    async with _group(target) as member:
-        code = await _delete(member.target, member.connection, member.group)
+    async with _stable_group(target) as member:
+        code = await _delete_group(member.target, member.connection, member.group)
         expect(code, Error.NON_EMPTY_GROUP, "DeleteGroups of a group with a member")
         expect(await member.heartbeat(), Error.NONE, "Heartbeat after DeleteGroups")
 
 
 @check("groups/delete-unknown", _MANAGER, writes=True)
-async def delete_unknown(target: Target) -> None:
+async def delete_unknown_group(target: Target) -> None:
     """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND.
 
     Scripts that clean up ignore this error only, and a misspelt group is noticed.
     """
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
-        code = await until(target, lambda: _delete(coordinator_target, connection, group), lambda code: code != Error.NOT_COORDINATOR)
+        code = await poll_until(target, lambda: _delete_group(coordinator_target, connection, group), lambda code: code != Error.NOT_COORDINATOR)
         expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
 
 
 @asynccontextmanager
-async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
+async def _stable_group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
     """A stable group with one member, which is deleted afterwards."""
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
 
-        async def join() -> BrokerAnswer:
-            join_response = await _join(coordinator_target, connection, group, "", instance)
+        async def join() -> BrokerResponse:
+            join_response = await _join_group(coordinator_target, connection, group, "", instance)
             if join_response.body["error_code"] == Error.MEMBER_ID_REQUIRED:
-                join_response = await _join(coordinator_target, connection, group, join_response.body["member_id"], instance)
+                join_response = await _join_group(coordinator_target, connection, group, join_response.body["member_id"], instance)
             return join_response
 
         # As in kproxy.probe.checks.groups, the broker may forget the member id of an empty group.
-        response = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+        response = await poll_until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
         expect(response.body["error_code"], Error.NONE, "JoinGroup")
         member = _Member(coordinator_target, connection, group, response.body["member_id"], response.body["generation_id"], instance)
         assignment = {"member_id": member.id, "assignment": b"all"}
@@ -166,20 +166,20 @@ async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_
             leaving_member = {"member_id": "" if instance else member.id, "group_instance_id": instance}
             with suppress(CheckFailed):  # the error of the check is more important
                 await member.ask("LeaveGroup", members=[leaving_member])
-                await _delete(coordinator_target, connection, group)
+                await _delete_group(coordinator_target, connection, group)
 
 
-async def _join(
+async def _join_group(
     target: Target, connection: BrokerConnection, group: str, member: str, instance: str | None, **overrides: Any
-) -> BrokerAnswer:
+) -> BrokerResponse:
     target.version("JoinGroup", _VERSIONS["JoinGroup"])
     values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "kproxy-probe",
               "protocols": [{"name": "only", "metadata": b"metadata"}]} | overrides  # fmt: skip
-    return await ask_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group, member_id=member,
+    return await send_when_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group, member_id=member,
                            group_instance_id=instance, **values)  # fmt: skip
 
 
-async def _delete(target: Target, connection: BrokerConnection, group: str) -> int:
+async def _delete_group(target: Target, connection: BrokerConnection, group: str) -> int:
     version = min(1, target.version("DeleteGroups"))
     response = await target.ask(connection, "DeleteGroups", version, groups_names=[group])
     code: int = response.body["results"][0]["error_code"]

@@ -10,8 +10,8 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckSkipped, check
-from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.scratch import send_when_ready, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
 
@@ -23,7 +23,7 @@ async def empty_group_id(target: Target) -> None:
     Without the error, all consumers that lack a group id share a group.
     """
     async with target.connection() as connection:
-        response = await _join(target, connection, "", "")
+        response = await _join_group(target, connection, "", "")
         expect(response.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
 
 
@@ -36,10 +36,10 @@ async def member_id_required(target: Target) -> None:
     """
     target.version("JoinGroup", 4)
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
-        response = await _first_join(coordinator_target, connection, group)
-        await _leave(coordinator_target, connection, group, response.body["member_id"])
+        response = await _join_empty_group(coordinator_target, connection, group)
+        await _leave_group(coordinator_target, connection, group, response.body["member_id"])
 
 
 @check("groups/unknown-member", _MANAGER, writes=True)
@@ -49,9 +49,9 @@ async def unknown_member(target: Target) -> None:
     With another error, a consumer that was removed from the group never returns.
     """
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
-        response = await ask_ready(coordinator_target, connection, "Heartbeat", min(4, coordinator_target.version("Heartbeat")), group_id=group,
+        response = await send_when_ready(coordinator_target, connection, "Heartbeat", min(4, coordinator_target.version("Heartbeat")), group_id=group,
                                  generation_id=1, member_id="nobody")  # fmt: skip
         expect(response.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
 
@@ -63,18 +63,18 @@ async def two_members(target: Target) -> None:
     This is how consumers share partitions.
     """
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as first, coordinator_target.connection() as second:
-        join_response = await _first_join(coordinator_target, first, group)
+        join_response = await _join_empty_group(coordinator_target, first, group)
         first_id = join_response.body["member_id"]
         if join_response.body["leader"] != first_id:
             raise join_response.failed(f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}")
-        await _sync(coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
-        second_id = await _new_member(coordinator_target, second, group)
+        await _sync_group(coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
+        second_id = await _request_member_id(coordinator_target, second, group)
         async with asyncio.TaskGroup() as tasks:
-            second_join = tasks.create_task(_join(coordinator_target, second, group, second_id))
-            await _until_rebalance(coordinator_target, first, group, first_id, join_response.body["generation_id"])
-            first_rejoin = tasks.create_task(_join(coordinator_target, first, group, first_id))
+            second_join = tasks.create_task(_join_group(coordinator_target, second, group, second_id))
+            await _wait_for_rebalance(coordinator_target, first, group, first_id, join_response.body["generation_id"])
+            first_rejoin = tasks.create_task(_join_group(coordinator_target, first, group, first_id))
         join_responses = {first_id: first_rejoin.result(), second_id: second_join.result()}
         generation = join_responses[first_id].body["generation_id"]
         if join_responses[second_id].body["generation_id"] != generation:
@@ -87,7 +87,7 @@ async def two_members(target: Target) -> None:
         async with asyncio.TaskGroup() as tasks:
             synced = {
                 member: tasks.create_task(
-                    _sync(coordinator_target, connection, group, member, generation, plan if member == leader else {})
+                    _sync_group(coordinator_target, connection, group, member, generation, plan if member == leader else {})
                 )
                 for member, connection in ((first_id, first), (second_id, second))
             }
@@ -96,9 +96,9 @@ async def two_members(target: Target) -> None:
                 raise task.result().failed(
                     f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
                 )
-        await _leave(coordinator_target, second, group, second_id)
-        await _until_rebalance(coordinator_target, first, group, first_id, generation)
-        await _leave(coordinator_target, first, group, first_id)
+        await _leave_group(coordinator_target, second, group, second_id)
+        await _wait_for_rebalance(coordinator_target, first, group, first_id, generation)
+        await _leave_group(coordinator_target, first, group, first_id)
 
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
@@ -108,7 +108,7 @@ async def committed_offsets(target: Target) -> None:
     A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
     """
     group = target.new_name("group")
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
         partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
         response = await coordinator_target.ask(connection, "OffsetCommit", min(7, coordinator_target.version("OffsetCommit")), group_id=group,
@@ -133,11 +133,11 @@ async def consumer_protocol(target: Target) -> None:
     """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
-    coordinator_target = await coordinator(target, group)
+    coordinator_target = await find_coordinator(target, group)
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
         epoch = 0
 
-        async def send_heartbeat() -> BrokerAnswer:
+        async def send_heartbeat() -> BrokerResponse:
             nonlocal epoch, member
             values: dict[str, object] = {"group_id": group, "member_id": member, "member_epoch": epoch}
             if not epoch:
@@ -146,14 +146,14 @@ async def consumer_protocol(target: Target) -> None:
                     "subscribed_topic_names": [topic.name],
                     "topic_partitions": [],
                 }
-            answer = await ask_ready(coordinator_target, connection, "ConsumerGroupHeartbeat", version, **values)
+            answer = await send_when_ready(coordinator_target, connection, "ConsumerGroupHeartbeat", version, **values)
             if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
                 raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
             expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
             epoch, member = answer.body["member_epoch"], answer.body["member_id"] or member  # v0: the broker's choice
             return answer
 
-        response = await until(
+        response = await poll_until(
             target, send_heartbeat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
         )
         assignment = response.body["assignment"]
@@ -167,9 +167,9 @@ async def consumer_protocol(target: Target) -> None:
         await coordinator_target.ask(connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group])
 
 
-async def _new_member(target: Target, connection: BrokerConnection, group: str) -> str:
+async def _request_member_id(target: Target, connection: BrokerConnection, group: str) -> str:
     """A member id for a new member, which the broker assigns (KIP-394)."""
-    response = await _join(target, connection, group, "")
+    response = await _join_group(target, connection, group, "")
     expect(response.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
     member: str = response.body["member_id"]
     if not member:
@@ -177,31 +177,31 @@ async def _new_member(target: Target, connection: BrokerConnection, group: str) 
     return member
 
 
-async def _first_join(target: Target, connection: BrokerConnection, group: str) -> BrokerAnswer:
+async def _join_empty_group(target: Target, connection: BrokerConnection, group: str) -> BrokerResponse:
     """Join an empty group with a new member id.
 
     Whenever a topic is deleted, Kafka before 4.0 removes empty groups, and with them the ids that it has assigned.
     """
 
-    async def join() -> BrokerAnswer:
-        return await _join(target, connection, group, await _new_member(target, connection, group))
+    async def join() -> BrokerResponse:
+        return await _join_group(target, connection, group, await _request_member_id(target, connection, group))
 
-    response = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+    response = await poll_until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
     expect(response.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
     return response
 
 
-async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> BrokerAnswer:
-    return await ask_ready(
+async def _join_group(target: Target, connection: BrokerConnection, group: str, member: str) -> BrokerResponse:
+    return await send_when_ready(
         target, connection, "JoinGroup", min(5, target.version("JoinGroup", 4)), group_id=group,
         session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id=member, protocol_type="kproxy-probe",
         protocols=[{"name": "only", "metadata": b"metadata"}],
     )  # fmt: skip
 
 
-async def _sync(
+async def _sync_group(
     target: Target, connection: BrokerConnection, group: str, member: str, generation: int, plan: dict[str, bytes]
-) -> BrokerAnswer:
+) -> BrokerResponse:
     assignments: list[dict[str, Any]] = [
         {"member_id": member_id, "assignment": data} for member_id, data in plan.items()
     ]
@@ -211,7 +211,7 @@ async def _sync(
     return response
 
 
-async def _until_rebalance(
+async def _wait_for_rebalance(
     target: Target, connection: BrokerConnection, group: str, member: str, generation: int
 ) -> None:
     """Send heartbeats until one returns REBALANCE_IN_PROGRESS."""
@@ -225,7 +225,7 @@ async def _until_rebalance(
     raise response.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
 
 
-async def _leave(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
+async def _leave_group(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
     response = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
                               member_id=member)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "LeaveGroup")

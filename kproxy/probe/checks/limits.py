@@ -8,8 +8,8 @@ from kproxy.probe.scratch import batch, create_topic, expect, scratch_topic, val
 from kproxy.probe.target import Target
 
 _TOPIC = "clients/src/main/java/org/apache/kafka/common/internals/Topic.java"
-_LONGEST = 249
-_LARGE = 2 << 20  # twice the default of max.message.bytes
+_MAX_NAME_LENGTH = 249
+_LARGE_SIZE = 2 << 20  # twice the default of max.message.bytes
 
 
 @check("limits/longest-name", _TOPIC, writes=True)
@@ -18,10 +18,10 @@ async def longest_name(target: Target) -> None:
 
     Longer names do not fit into the names of directories.
     """
-    longest = target.new_name("topic").ljust(_LONGEST, "x")
+    longest = target.new_name("topic").ljust(_MAX_NAME_LENGTH, "x")
     async with scratch_topic(target, longest) as topic:
         expect((await topic.produce(batch(b"x")))["error_code"], Error.NONE, "Produce to a topic with a long name")
-    await _rejected(target, longest + "x", "a topic name of 250 characters")
+    await _check_rejected(target, longest + "x", "a topic name of 250 characters")
 
 
 @check("limits/invalid-name", _TOPIC, writes=True)
@@ -31,7 +31,7 @@ async def invalid_name(target: Target) -> None:
     Metrics, paths and ACLs of tools rely on these characters.
     """
     for name in (target.new_name("a b"), target.new_name("größe"), target.new_name("slash/")):
-        await _rejected(target, name, f"the topic name {name!r}")
+        await _check_rejected(target, name, f"the topic name {name!r}")
 
 
 @check("limits/large-record", "KIP-4", "max.message.bytes", writes=True)
@@ -41,17 +41,17 @@ async def large_record(target: Target) -> None:
     A connection that is closed instead makes producers repeat the record forever.
     """
     async with scratch_topic(target) as topic:
-        large = b"x" * _LARGE
+        large = b"x" * _LARGE_SIZE
         code = (await topic.produce(batch(large)))["error_code"]
         if code != Error.MESSAGE_TOO_LARGE:
             expect(code, Error.NONE, "Produce of 2 MiB")
-            if values_of((await topic.fetch(max_bytes=2 * _LARGE))["records"]) != [large]:
+            if values_of((await topic.fetch(max_bytes=2 * _LARGE_SIZE))["records"]) != [large]:
                 raise CheckFailed("the record of 2 MiB is not returned")
         expect((await topic.produce(batch(b"small")))["error_code"], Error.NONE, "Produce after a large record")
 
 
 @check("limits/text", _TOPIC, writes=True)
-async def text(target: Target) -> None:
+async def unicode_ids(target: Target) -> None:
     """Client ids and group ids may have any character, and come back unchanged.
 
     Applications use names in all languages.
@@ -65,7 +65,7 @@ async def text(target: Target) -> None:
             raise response.failed(f"the group id {group!r} is returned as {group_ids}")
 
 
-async def _rejected(target: Target, name: str, description: str) -> None:
+async def _check_rejected(target: Target, name: str, description: str) -> None:
     async with target.connection() as connection:
         code = await create_topic(target, connection, name, 1, 1)
         expect(code, Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {description}")

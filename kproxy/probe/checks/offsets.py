@@ -10,7 +10,7 @@ from typing import Final
 from dissectors import records
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.scratch import batch, expect, scratch_topic, until
+from kproxy.probe.scratch import batch, expect, scratch_topic, poll_until
 from kproxy.probe.target import Target
 from kproxy.proxy.address import TcpAddress
 
@@ -28,7 +28,7 @@ async def earliest_and_latest(target: Target) -> None:
 
     Consumers begin at one of them, each with the version that it knows.
     """
-    await _returns(target, 1, {-2: (0, None), -1: (len(_TIMES), None)})
+    await _check_offsets(target, 1, {-2: (0, None), -1: (len(_TIMES), None)})
 
 
 @check("offsets/max-timestamp", "KIP-734", _LIST_OFFSETS, writes=True)
@@ -37,7 +37,7 @@ async def max_timestamp(target: Target) -> None:
 
     Monitoring uses it to find topics that nobody writes to.
     """
-    await _returns(target, 7, {-3: (1, max(_TIMES))})
+    await _check_offsets(target, 7, {-3: (1, max(_TIMES))})
 
 
 @check("offsets/earliest-local", "KIP-405", _LIST_OFFSETS, writes=True)
@@ -46,7 +46,7 @@ async def earliest_local(target: Target) -> None:
 
     Without tiered storage it is the first offset.
     """
-    await _returns(target, 8, {-4: (0, None)})
+    await _check_offsets(target, 8, {-4: (0, None)})
 
 
 @check("offsets/latest-tiered", "KIP-1005", _LIST_OFFSETS, writes=True)
@@ -55,7 +55,7 @@ async def latest_tiered(target: Target) -> None:
 
     Tools compute from it how much is not in tiered storage yet.
     """
-    await _returns(target, 9, {-5: (-1, None)})
+    await _check_offsets(target, 9, {-5: (-1, None)})
 
 
 @check("offsets/special-timestamp-too-early", "KIP-734", _KAFKA_APIS, writes=True)
@@ -108,14 +108,14 @@ async def not_leader(target: Target) -> None:
                 (partial(remote_topic.produce, batch(b"x")), "Produce"), (remote_topic.fetch, "Fetch"),
                 (partial(remote_topic.offset, -1), "ListOffsets"),
             ):  # fmt: skip
-                partition = await until(
+                partition = await poll_until(
                     target, send, lambda partition: partition["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION
                 )
                 description += f" at broker {other_brokers[0]['node_id']}, which is not a replica,"
                 expect(partition["error_code"], Error.NOT_LEADER_OR_FOLLOWER, description)
 
 
-async def _returns(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
+async def _check_offsets(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
     """Check the offset, and the timestamp unless None, by special timestamp in every version from `first_version` on."""
     newest = target.version("ListOffsets", first_version)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]

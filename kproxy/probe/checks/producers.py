@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, values_of
+from kproxy.probe.scratch import ScratchTopic, send_when_ready, batch, find_coordinator, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
 _COORDINATOR = "core/src/main/scala/kafka/coordinator/transaction/TransactionCoordinator.scala"
@@ -18,23 +18,23 @@ _RETRIES, _POLL = 50, 0.1
 
 
 @asynccontextmanager
-async def _producer(target: Target) -> AsyncIterator[tuple[ScratchTopic, dict[str, int]]]:
+async def _idempotent_producer(target: Target) -> AsyncIterator[tuple[ScratchTopic, dict[str, int]]]:
     """A topic, and a producer id with its epoch."""
     version = min(4, target.version("InitProducerId"))
     async with scratch_topic(target) as topic:
-        response = await ask_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
+        response = await send_when_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
                                  transaction_timeout_ms=60_000)  # fmt: skip
         expect(response.body["error_code"], Error.NONE, "InitProducerId")
         yield topic, {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}
 
 
 @check("producers/duplicate", "KIP-98", _STATE, writes=True)
-async def duplicate(target: Target) -> None:
+async def duplicate_batch(target: Target) -> None:
     """A batch that an idempotent producer repeats is stored once, and returns the first offset again.
 
     Producers repeat batches whose response was lost.
     """
-    async with _producer(target) as (topic, producer):
+    async with _idempotent_producer(target) as (topic, producer):
         data = batch(b"once", base_sequence=0, **producer)
         for _ in range(2):
             produce_result = await topic.produce(data)
@@ -46,12 +46,12 @@ async def duplicate(target: Target) -> None:
 
 
 @check("producers/out-of-order", "KIP-98", _STATE, writes=True)
-async def out_of_order(target: Target) -> None:
+async def out_of_order_sequence(target: Target) -> None:
     """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER.
 
     The batch before it may have been lost. Otherwise records are missing, or in another order.
     """
-    async with _producer(target) as (topic, producer):
+    async with _idempotent_producer(target) as (topic, producer):
         expect((await topic.produce(batch(b"0", base_sequence=0, **producer)))["error_code"], Error.NONE, "Produce")
         code = (await topic.produce(batch(b"5", base_sequence=5, **producer)))["error_code"]
         expect(code, Error.OUT_OF_ORDER_SEQUENCE_NUMBER, "Produce of sequence number 5 after 0")
@@ -63,7 +63,7 @@ async def old_epoch(target: Target) -> None:
 
     A producer that was replaced must not write after its successor.
     """
-    async with _producer(target) as (topic, producer):
+    async with _idempotent_producer(target) as (topic, producer):
         newer_producer = {**producer, "producer_epoch": producer["producer_epoch"] + 1}
         expect((await topic.produce(batch(b"new", base_sequence=0, **newer_producer)))["error_code"], Error.NONE, "Produce")
         code = (await topic.produce(batch(b"old", base_sequence=0, **producer)))["error_code"]
@@ -71,15 +71,15 @@ async def old_epoch(target: Target) -> None:
 
 
 @check("producers/fenced", "KIP-98", "KIP-588", _COORDINATOR, writes=True)
-async def fenced(target: Target) -> None:
+async def fenced_producer(target: Target) -> None:
     """The second producer with a transactional id gets a new epoch, and the first one PRODUCER_FENCED.
 
     An application that was thought dead, and replaced, stops because of it. Otherwise both write.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
-        first, second = [await _transactional(coordinator_target, connection, transactional_id) for _ in range(2)]
+        first, second = [await _init_transactional_producer(coordinator_target, connection, transactional_id) for _ in range(2)]
         if (first["producer_id"], first["producer_epoch"]) >= (second["producer_id"], second["producer_epoch"]):
             raise CheckFailed(f"the first producer is {first}, and the second one {second}")
         coordinator_target.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
@@ -94,9 +94,9 @@ async def transaction_timeout(target: Target) -> None:
     An open transaction blocks consumers with read_committed for that long.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
     async with coordinator_target.connection() as connection:
-        response = await ask_ready(coordinator_target, connection, "InitProducerId", min(3, coordinator_target.version("InitProducerId")),
+        response = await send_when_ready(coordinator_target, connection, "InitProducerId", min(3, coordinator_target.version("InitProducerId")),
                                  transactional_id=transactional_id, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
         expect(response.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
 
@@ -108,9 +108,9 @@ async def transactions(target: Target) -> None:
     The response carries aborted records, too; consumers skip them with the help of that list.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await coordinator(target, transactional_id, transactions=True)
+    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
-        producer = await _transactional(coordinator_target, connection, transactional_id)
+        producer = await _init_transactional_producer(coordinator_target, connection, transactional_id)
         for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
             expect(await _add_partition(coordinator_target, connection, transactional_id, producer, topic.name), Error.NONE, "AddPartitionsToTxn")
             data = batch(value, base_sequence=number, is_transactional=True, **producer)
@@ -136,9 +136,9 @@ async def transactions(target: Target) -> None:
             )
 
 
-async def _transactional(target: Target, connection: BrokerConnection, transactional_id: str) -> dict[str, int]:
+async def _init_transactional_producer(target: Target, connection: BrokerConnection, transactional_id: str) -> dict[str, int]:
     """The producer id and epoch for a transactional id."""
-    response = await ask_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
+    response = await send_when_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
                              transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
     return {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}

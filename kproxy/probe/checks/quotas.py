@@ -12,15 +12,15 @@ from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
-from kproxy.probe.scratch import batch, expect, scratch_topic, until
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless_values
+from kproxy.probe.scratch import batch, expect, scratch_topic, poll_until
+from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "server/src/main/java/org/apache/kafka/server/quota/ClientQuotaManager.java"
 _CONTROLLER = "metadata/src/main/java/org/apache/kafka/controller/ClientQuotaControlManager.java"
 _EXACT: Final = 0  # match type of DescribeClientQuotas
 _RATE, _SIZE = 1000.0, 20_000  # bytes per second, and a number of bytes that exceeds them in Kafka's window of 10 s
-_REFUSED: Final = (Error.CLUSTER_AUTHORIZATION_FAILED, Error.UNSUPPORTED_VERSION)
+_REJECTED: Final = (Error.CLUSTER_AUTHORIZATION_FAILED, Error.UNSUPPORTED_VERSION)
 
 
 @check("quotas/no-throttle", "KIP-124", "KIP-219")
@@ -36,7 +36,7 @@ async def no_throttle(target: Target) -> None:
             try:
                 async with target.connection() as connection:
                     version = target.version(api.name)
-                    response = await target.ask(connection, api.name, version, **harmless(api, version))
+                    response = await target.ask(connection, api.name, version, **harmless_values(api, version))
             except (CheckFailed, CheckSkipped):
                 continue  # another check's business
             if response.body.get("throttle_time_ms"):
@@ -53,7 +53,7 @@ async def round_trip(target: Target) -> None:
     """
     client, quotas = target.new_name("client"), {"producer_byte_rate": 12345.0, "request_percentage": 50.5}
     async with target.connection() as connection:
-        async with _quotas(target, connection, client, quotas):
+        async with _with_quotas(target, connection, client, quotas):
             await _expect_described(target, connection, client, quotas)
         await _expect_described(target, connection, client, {})
 
@@ -67,7 +67,7 @@ async def validate_only(target: Target) -> None:
     client = target.new_name("client")
     async with target.connection() as connection:
         for key, expected in (("producer_byte_rate", Error.NONE), ("kproxy_no_such_quota", Error.INVALID_REQUEST)):
-            response = await _alter(target, connection, client, {key: 1.0}, validate_only=True)
+            response = await _alter_quotas(target, connection, client, {key: 1.0}, validate_only=True)
             expect(response.body["entries"][0]["error_code"], expected, f"AlterClientQuotas of {key}")
         await _expect_described(target, connection, client, {})
 
@@ -79,7 +79,7 @@ async def produce(target: Target) -> None:
     A broker that holds the response back instead makes the request time out, and the producer sends the records again.
     """
     client, data = target.new_name("client"), batch(b"x" * _SIZE)
-    async with scratch_topic(target) as topic, _quotas(target, topic.connection, client, {"producer_byte_rate": _RATE}):
+    async with scratch_topic(target) as topic, _with_quotas(target, topic.connection, client, {"producer_byte_rate": _RATE}):
         values = {"acks": -1, "timeout_ms": 10_000,
                   "topic_data": [{"name": topic.name, "partition_data": [{"index": 0, "records": data}]}]}  # fmt: skip
         await _expect_throttled(topic.target, client, "Produce", 9, values)
@@ -95,7 +95,7 @@ async def fetch(target: Target) -> None:
     A broker that holds the response back instead makes the request time out.
     """
     client = target.new_name("client")
-    async with scratch_topic(target) as topic, _quotas(target, topic.connection, client, {"consumer_byte_rate": _RATE}):
+    async with scratch_topic(target) as topic, _with_quotas(target, topic.connection, client, {"consumer_byte_rate": _RATE}):
         expect((await topic.produce(batch(b"x" * _SIZE)))["error_code"], Error.NONE, "Produce")
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20,
@@ -107,12 +107,12 @@ async def _expect_throttled(target: Target, client: str, api: str, max_version: 
     """Send a request as that client until it is throttled: a new quota takes effect a little later."""
     limited_target, version = replace(target, client_id=client), min(max_version, target.version(api))
 
-    async def send_timed() -> tuple[BrokerAnswer, float]:
+    async def send_timed() -> tuple[BrokerResponse, float]:
         async with limited_target.connection() as connection:  # a throttled one is not read from
             started_at = time.monotonic()
             return await limited_target.ask(connection, api, version, **values), 1000 * (time.monotonic() - started_at)
 
-    response, took_ms = await until(target, send_timed, lambda found: found[0].body["throttle_time_ms"] > 0)
+    response, took_ms = await poll_until(target, send_timed, lambda found: found[0].body["throttle_time_ms"] > 0)
     throttle_ms = response.body["throttle_time_ms"]
     if throttle_ms <= 0:
         raise response.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
@@ -121,25 +121,25 @@ async def _expect_throttled(target: Target, client: str, api: str, max_version: 
 
 
 @asynccontextmanager
-async def _quotas(
+async def _with_quotas(
     target: Target, connection: BrokerConnection, client: str, quotas: Mapping[str, float]
 ) -> AsyncIterator[None]:
     """Quotas of a client id, which are removed afterwards."""
-    response = await _alter(target, connection, client, quotas)
+    response = await _alter_quotas(target, connection, client, quotas)
     [entry] = response.body["entries"]
-    if entry["error_code"] in _REFUSED:
+    if entry["error_code"] in _REJECTED:
         raise CheckSkipped(f"quotas cannot be set: error {entry['error_code']}")
     expect(entry["error_code"], Error.NONE, "AlterClientQuotas")
     try:
         yield
     finally:
-        remove_response = await _alter(target, connection, client, dict.fromkeys(quotas))
+        remove_response = await _alter_quotas(target, connection, client, dict.fromkeys(quotas))
         expect(remove_response.body["entries"][0]["error_code"], Error.NONE, "AlterClientQuotas (remove)")
 
 
-async def _alter(
+async def _alter_quotas(
     target: Target, connection: BrokerConnection, client: str, quotas: Mapping[str, float | None], **values: object
-) -> BrokerAnswer:
+) -> BrokerResponse:
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in quotas.items()]
     entry = {"entity": [{"entity_type": "client-id", "entity_name": client}], "ops": ops}
     version = min(1, target.version("AlterClientQuotas"))
@@ -156,11 +156,11 @@ async def _expect_described(
     component = {"entity_type": "client-id", "match_type": _EXACT, "match": client}
     version = min(1, target.version("DescribeClientQuotas"))
 
-    def described_quotas(answer: BrokerAnswer) -> dict[str, float]:
+    def described_quotas(answer: BrokerResponse) -> dict[str, float]:
         entries: list[dict[str, Any]] = answer.body["entries"] or []
         return {value["key"]: value["value"] for entry in entries for value in entry["values"]}
 
-    response = await until(
+    response = await poll_until(
         target,
         lambda: target.ask(connection, "DescribeClientQuotas", version, components=[component], strict=True),
         lambda answer: described_quotas(answer) == expected,

@@ -19,11 +19,11 @@ _LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.
 _VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
 _FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
 _BEFORE_ZSTD = 6  # version of Produce
-_SLACK = 0.05  # seconds by which clocks may disagree
+_CLOCK_TOLERANCE = 0.05  # seconds by which clocks may disagree
 
 
 @family
-def codecs() -> Iterator[Check]:
+def codec_checks() -> Iterator[Check]:
     """A check per codec."""
     for codec in _CODECS:
         yield Check(
@@ -159,7 +159,7 @@ async def max_wait(target: Target) -> None:
         fetch_result = await topic.fetch(max_wait_ms=400)
         elapsed = time.monotonic() - started_at
         expect(fetch_result["error_code"], Error.NONE, "Fetch at the end")
-        if elapsed < 0.4 - _SLACK:
+        if elapsed < 0.4 - _CLOCK_TOLERANCE:
             raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * elapsed:.0f} ms without records")
 
 
@@ -207,7 +207,7 @@ async def list_offsets(target: Target) -> None:
     """
     async with scratch_topic(target) as topic:
         for number in range(3):
-            expect((await topic.produce(_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")
+            expect((await topic.produce(_batch_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")
         for timestamp, offset, description in (
             (-2, 0, "earliest"), (-1, 3, "latest"), (1_700_000_000_500, 1, "a timestamp between two records"),
             (1_800_000_000_000, -1, "a timestamp after the last record"),
@@ -218,5 +218,5 @@ async def list_offsets(target: Target) -> None:
                 raise CheckFailed(f"ListOffsets of {description} returns {partition['offset']} instead of {offset}")
 
 
-def _at(timestamp: int) -> bytes:
+def _batch_at(timestamp: int) -> bytes:
     return records.encode([{"records": [{"key": None, "value": b"v", "timestamp": timestamp}]}])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dissectors.schemas.codes import Error
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import batch, coordinator, expect, scratch_topic
+from kproxy.probe.scratch import batch, find_coordinator, expect, scratch_topic
 from kproxy.probe.share_groups import (
     ACCEPT,
     BEGIN,
@@ -15,7 +15,7 @@ from kproxy.probe.share_groups import (
     RELEASE,
     ShareGroupMember,
     heartbeat,
-    joined,
+    joined_members,
     new_member_id,
     share_group,
 )
@@ -33,8 +33,8 @@ async def members(target: Target) -> None:
 
     Unlike in other groups, a partition has many members.
     """
-    async with scratch_topic(target) as topic, joined(target, topic.name, 2) as (group, ids):
-        coordinator_target = await coordinator(target, group)
+    async with scratch_topic(target) as topic, joined_members(target, topic.name, 2) as (group, ids):
+        coordinator_target = await find_coordinator(target, group)
         async with coordinator_target.connection() as connection:
             leave_response = await heartbeat(coordinator_target, connection, group, ids[0], END)
             expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
@@ -48,8 +48,8 @@ async def fenced_members(target: Target) -> None:
 
     Consumers join again because of either.
     """
-    async with scratch_topic(target) as topic, joined(target, topic.name) as (group, [member]):
-        coordinator_target = await coordinator(target, group)
+    async with scratch_topic(target) as topic, joined_members(target, topic.name) as (group, [member]):
+        coordinator_target = await find_coordinator(target, group)
         async with coordinator_target.connection() as connection:
             for member_id, expected in (
                 (new_member_id(), Error.UNKNOWN_MEMBER_ID), (member, Error.FENCED_MEMBER_EPOCH),
@@ -65,9 +65,9 @@ async def acquire(target: Target) -> None:
     Otherwise each record is processed by several members.
     """
     async with share_group(target, 2) as (first, second):
-        offset = await _produced(first)
-        await _acquires(first, {offset: 1}, "the first member")
-        await _acquires(second, {}, "another member")
+        offset = await _produce(first)
+        await _check_acquires(first, {offset: 1}, "the first member")
+        await _check_acquires(second, {}, "another member")
 
 
 @check("shares/accept", "KIP-932", _PARTITION, writes=True)
@@ -76,7 +76,7 @@ async def accept(target: Target) -> None:
 
     Otherwise records are processed twice.
     """
-    await _acknowledged(target, ACCEPT, {})
+    await _check_acknowledgement(target, ACCEPT, {})
 
 
 @check("shares/release", "KIP-932", _PARTITION, writes=True)
@@ -85,7 +85,7 @@ async def release(target: Target) -> None:
 
     Applications count deliveries to give up on a record that they cannot process.
     """
-    await _acknowledged(target, RELEASE, {0: 2})
+    await _check_acknowledgement(target, RELEASE, {0: 2})
 
 
 @check("shares/reject", "KIP-932", _PARTITION, writes=True)
@@ -94,22 +94,22 @@ async def reject(target: Target) -> None:
 
     Otherwise a record that no application can process comes back forever.
     """
-    await _acknowledged(target, REJECT, {})
+    await _check_acknowledgement(target, REJECT, {})
 
 
 @check("shares/some", "KIP-932", _PARTITION, writes=True)
-async def some(target: Target) -> None:
+async def acknowledge_individually(target: Target) -> None:
     """Records of one batch are acknowledged one by one: only the released one is delivered again.
 
     Members acknowledge records, not batches.
     """
     async with share_group(target, 2) as (first, second):
-        offset = await _produced(first, 3)
-        await _acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
+        offset = await _produce(first, 3)
+        await _check_acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
         for index, acknowledge_type in enumerate((ACCEPT, RELEASE, REJECT)):
             code = await first.acknowledge(offset + index, offset + index, acknowledge_type)
             expect(code, Error.NONE, f"ShareAcknowledge of record {index + 1} of 3")
-        await _acquires(second, {offset + 1: 2}, "another member")
+        await _check_acquires(second, {offset + 1: 2}, "another member")
 
 
 @check("shares/end-of-session", "KIP-932", _SESSIONS, writes=True)
@@ -119,21 +119,21 @@ async def end_of_session(target: Target) -> None:
     Consumers end it when they close. Without the release, others wait for the lock to time out, 30 s by default.
     """
     async with share_group(target, 2) as (first, second):
-        offset = await _produced(first)
-        await _acquires(first, {offset: 1}, "the first member")
+        offset = await _produce(first)
+        await _check_acquires(first, {offset: 1}, "the first member")
         await first.end()
-        await _acquires(second, {offset: 2}, "another member")
+        await _check_acquires(second, {offset: 2}, "another member")
 
 
 @check("shares/not-acquired", "KIP-932", _PARTITION, writes=True)
-async def not_acquired(target: Target) -> None:
+async def acknowledge_without_acquiring(target: Target) -> None:
     """Acknowledging a record that the member has not acquired returns INVALID_RECORD_STATE.
 
     A member that was too slow finds out that another one may have processed the record, too.
     """
     async with share_group(target, 2) as (first, second):
-        offset = await _produced(first)
-        await _acquires(first, {offset: 1}, "the first member")
+        offset = await _produce(first)
+        await _check_acquires(first, {offset: 1}, "the first member")
         await second.fetch(max_wait_ms=0)  # begins its session
         code = await second.acknowledge(offset, offset, ACCEPT)
         expect(code, Error.INVALID_RECORD_STATE, "ShareAcknowledge of another member's record")
@@ -167,18 +167,18 @@ async def first_acknowledge(target: Target) -> None:
         expect(response.body["error_code"], Error.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge with session epoch 0")
 
 
-async def _acknowledged(target: Target, acknowledge_type: int, redeliveries: dict[int, int]) -> None:
+async def _check_acknowledgement(target: Target, acknowledge_type: int, redeliveries: dict[int, int]) -> None:
     """Acknowledge a record, and check what another member then acquires: delivery counts by relative offset."""
     async with share_group(target, 2) as (first, second):
-        offset = await _produced(first)
-        await _acquires(first, {offset: 1}, "the first member")
+        offset = await _produce(first)
+        await _check_acquires(first, {offset: 1}, "the first member")
         expect(await first.acknowledge(offset, offset, acknowledge_type), Error.NONE, "ShareAcknowledge")
         await first.end()
         expected = {offset + number: count for number, count in redeliveries.items()}
-        await _acquires(second, expected, "another member")
+        await _check_acquires(second, expected, "another member")
 
 
-async def _produced(member: ShareGroupMember, count: int = 1) -> int:
+async def _produce(member: ShareGroupMember, count: int = 1) -> int:
     """Produce a batch of records; returns the first offset."""
     produce_result = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
     expect(produce_result["error_code"], Error.NONE, "Produce")
@@ -186,7 +186,7 @@ async def _produced(member: ShareGroupMember, count: int = 1) -> int:
     return offset
 
 
-async def _acquires(member: ShareGroupMember, expected: dict[int, int], description: str) -> None:
+async def _check_acquires(member: ShareGroupMember, expected: dict[int, int], description: str) -> None:
     """Fail unless the member acquires exactly these offsets, with these delivery counts."""
     acquired = await member.fetch(max_wait_ms=_SOON_MS if expected else _NOTHING_MS)
     if acquired != expected:

@@ -8,8 +8,8 @@ from typing import Any
 from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import ScratchTopic, batch, expect, scratch_topic, until, values_of
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.scratch import ScratchTopic, batch, expect, scratch_topic, poll_until, values_of
+from kproxy.probe.target import BrokerResponse, Target
 
 _FETCH, _PRODUCE, _METADATA, _DELETE = 13, 13, 10, 6  # the first versions with topic ids
 _NO_ID = uuid_text(bytes(16))
@@ -44,7 +44,7 @@ async def fetch(target: Target) -> None:
         expect((await topic.produce(batch(b"by id")))["error_code"], Error.NONE, "Produce")
         topic_id = await topic.topic_id()
         response = await _fetch(topic, topic_id)
-        partition = _partition(response, topic_id, "partitions")
+        partition = _only_partition(response, topic_id, "partitions")
         expect(partition["error_code"], Error.NONE, "Fetch by topic id")
         if values_of(partition["records"]) != [b"by id"]:
             raise response.failed("Fetch by topic id does not return the record")
@@ -58,8 +58,8 @@ async def fetch_unknown(target: Target) -> None:
     """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
-        unknown_id = _new_id()
-        partition = _partition(await _fetch(topic, unknown_id), unknown_id, "partitions")
+        unknown_id = _random_id()
+        partition = _only_partition(await _fetch(topic, unknown_id), unknown_id, "partitions")
         expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of an unknown topic id")
 
 
@@ -71,10 +71,10 @@ async def produce(target: Target) -> None:
     """
     target.version("Produce", _PRODUCE)
     async with scratch_topic(target) as topic:
-        for topic_id, expected in ((await topic.topic_id(), Error.NONE), (_new_id(), Error.UNKNOWN_TOPIC_ID)):
+        for topic_id, expected in ((await topic.topic_id(), Error.NONE), (_random_id(), Error.UNKNOWN_TOPIC_ID)):
             data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": batch(b"x")}]}
             response = await topic.ask("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
-            partition = _partition(response, topic_id, "partition_responses")
+            partition = _only_partition(response, topic_id, "partition_responses")
             expect(partition["error_code"], expected, "Produce by topic id")
         if values_of((await topic.fetch())["records"]) != [b"x"]:
             raise CheckFailed("the record that was produced by topic id is not in the topic")
@@ -89,7 +89,7 @@ async def delete(target: Target) -> None:
     version = min(_DELETE, target.version("DeleteTopics", _DELETE))
     async with scratch_topic(target) as topic, target.connection() as connection:
         topic_id = await topic.topic_id()
-        for requested_id, expected in ((_new_id(), Error.UNKNOWN_TOPIC_ID), (topic_id, Error.NONE)):
+        for requested_id, expected in ((_random_id(), Error.UNKNOWN_TOPIC_ID), (topic_id, Error.NONE)):
             answer = await target.ask(connection, "DeleteTopics", version, timeout_ms=10_000,
                                       topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
             [response] = answer.body["responses"] or [{"topic_id": None}]
@@ -101,7 +101,7 @@ async def delete(target: Target) -> None:
 
 
 @check("topic-ids/recreated", "KIP-516", writes=True)
-async def recreated(target: Target) -> None:
+async def recreated_topic(target: Target) -> None:
     """A topic that is deleted and created again has a new id, and the old one returns UNKNOWN_TOPIC_ID.
 
     With the old id, consumers would read the new topic at the offsets of the old one.
@@ -110,7 +110,7 @@ async def recreated(target: Target) -> None:
     async with scratch_topic(target) as old_topic:
         old_id = await old_topic.topic_id()
     async with target.connection() as connection:
-        await until(
+        await poll_until(
             target,
             lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old_topic.name}], allow_auto_topic_creation=False),
             lambda answer: bool(answer.body["topics"][0]["error_code"]),
@@ -118,17 +118,17 @@ async def recreated(target: Target) -> None:
     async with scratch_topic(target, old_topic.name) as new_topic:
         if await new_topic.topic_id() == old_id:
             raise CheckFailed(f"the topic has its old id {old_id} after it was deleted and created again")
-        partition = _partition(await _fetch(new_topic, old_id), old_id, "partitions")
+        partition = _only_partition(await _fetch(new_topic, old_id), old_id, "partitions")
         expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of the deleted topic's id")
 
 
-async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerAnswer:
+async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerResponse:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     return await topic.ask("Fetch", _FETCH, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20,
                            topics=[{"topic_id": topic_id, "partitions": [partition]}])  # fmt: skip
 
 
-def _partition(response: BrokerAnswer, topic_id: str, name: str) -> dict[str, Any]:
+def _only_partition(response: BrokerResponse, topic_id: str, name: str) -> dict[str, Any]:
     """The only partition of the response, which must be of that topic."""
     if response.body.get("error_code"):
         raise response.failed(f"the whole request fails with error {response.body['error_code']}")
@@ -139,5 +139,5 @@ def _partition(response: BrokerAnswer, topic_id: str, name: str) -> dict[str, An
     return partition
 
 
-def _new_id() -> str:
+def _random_id() -> str:
     return uuid_text(secrets.token_bytes(16))

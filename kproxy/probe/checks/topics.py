@@ -12,7 +12,7 @@ _TOO_MANY = 10_000  # replicas, more than any cluster has brokers
 
 
 @check("topics/exists", _CONTROL, writes=True)
-async def exists(target: Target) -> None:
+async def existing_topic(target: Target) -> None:
     """CreateTopics with the name of an existing topic returns TOPIC_ALREADY_EXISTS.
 
     Many applications create their topics whenever they start, and ignore this error only.
@@ -23,7 +23,7 @@ async def exists(target: Target) -> None:
 
 
 @check("topics/partitions", _CONTROL, writes=True)
-async def partitions(target: Target) -> None:
+async def zero_partitions(target: Target) -> None:
     """CreateTopics with 0 partitions returns INVALID_PARTITIONS.
 
     A topic without partitions can be neither written nor read, and clients wait for its leader.
@@ -64,7 +64,7 @@ async def validate_only(target: Target) -> None:
 
 
 @check("topics/more-partitions", "KIP-195", _CONTROL, writes=True)
-async def more_partitions(target: Target) -> None:
+async def add_partitions(target: Target) -> None:
     """CreatePartitions adds partitions; a number that is not larger returns INVALID_PARTITIONS.
 
     Tools that raise the number to a wanted one, as often as they run, take the error for success.
@@ -78,7 +78,7 @@ async def more_partitions(target: Target) -> None:
 
 
 @check("topics/delete-unknown", _CONTROL, writes=True)
-async def delete_unknown(target: Target) -> None:
+async def delete_unknown_topic(target: Target) -> None:
     """DeleteTopics of a name that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
     Scripts that clean up ignore this error only.

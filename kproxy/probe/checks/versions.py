@@ -7,7 +7,7 @@ from collections import Counter
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.target import BrokerAnswer, Target
+from kproxy.probe.target import BrokerResponse, Target
 
 _FUTURE = 127  # no release has it, and no gateway should wait for it
 
@@ -44,11 +44,11 @@ async def ranges(target: Target) -> None:
     listed = response.body["api_keys"]
     for api_key in listed:
         if not 0 <= api_key["min_version"] <= api_key["max_version"]:
-            name = _name(api_key["api_key"])
+            name = _api_name(api_key["api_key"])
             raise response.failed(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
     [(key, count)] = Counter(key["api_key"] for key in listed).most_common(1) or [(0, 0)]
     if count > 1:
-        raise response.failed(f"{_name(key)} is listed {count} times")
+        raise response.failed(f"{_api_name(key)} is listed {count} times")
     if ApiKey.API_VERSIONS not in {key["api_key"] for key in listed}:
         raise response.failed("ApiVersions does not list itself")
 
@@ -67,7 +67,7 @@ async def same_in_every_version(target: Target) -> None:
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
             raise response.failed(
-                f"v0 lists {_name(key)} as {_range(lists[0].get(key))}, v{version} as {_range(lists[version].get(key))}"
+                f"v0 lists {_api_name(key)} as {_range_text(lists[0].get(key))}, v{version} as {_range_text(lists[version].get(key))}"
             )
 
 
@@ -80,7 +80,7 @@ async def above_the_range(target: Target) -> None:
     version = target.served.get(ApiKey.METADATA, (0, -1))[1] + 1
     if not version:
         raise CheckSkipped("the broker does not serve Metadata")
-    await _refused(target, ApiKey.METADATA, version)
+    await _check_rejected(target, ApiKey.METADATA, version)
 
 
 @check("versions/unknown-api", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
@@ -89,31 +89,31 @@ async def unknown_api(target: Target) -> None:
 
     A broker that fails at it can be stopped by anyone who connects.
     """
-    await _refused(target, 9999, 0)
+    await _check_rejected(target, 9999, 0)
 
 
-async def _refused(target: Target, key: int, version: int) -> None:
+async def _check_rejected(target: Target, key: int, version: int) -> None:
     async with target.connection() as connection:
         request = bytearray(target.frame(connection, "ApiVersions", 0))
         request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
         connection.send(bytes(request))
-        request_name = f"{_name(key)} v{version}"
+        request_name = f"{_api_name(key)} v{version}"
         response = await target.refused(connection, request_name)
     if response is not None and int.from_bytes(response[8:10], "big") != Error.UNSUPPORTED_VERSION:
         raise CheckFailed(f"{request_name} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
     await target.still_serves()
 
 
-async def _api_versions(target: Target, version: int) -> BrokerAnswer:
+async def _api_versions(target: Target, version: int) -> BrokerResponse:
     async with target.connection() as connection:
         values = {"client_software_name": "kproxy", "client_software_version": "1"} if version > 2 else {}
         return await target.ask(connection, "ApiVersions", version, **values)
 
 
-def _name(key: int) -> str:
+def _api_name(key: int) -> str:
     api = schemas.api(key)
     return api.name if api else f"API {key}"
 
 
-def _range(versions: tuple[int, int] | None) -> str:
+def _range_text(versions: tuple[int, int] | None) -> str:
     return f"v{versions[0]} to v{versions[1]}" if versions else "not served"

@@ -58,7 +58,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load(context, "--tls-cert", certificate, "--tls-key", key)
     if client_ca is not None:
-        _trust(context, "--tls-client-ca", client_ca)
+        _load_ca(context, "--tls-client-ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     context.own = OwnCertificate(certificate, key, for_clients=True)
     keep_requested_name(context)
@@ -94,7 +94,7 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if ca is not None:
-        _trust(context, f"{prefix}ca", ca)
+        _load_ca(context, f"{prefix}ca", ca)
     elif verify:
         context.load_default_certs()
     if certificate is not None and key is not None:
@@ -122,19 +122,19 @@ def log_keys(contexts: list[ssl.SSLContext], path: Path) -> None:
         raise TlsFileError(f"--tls-key-log {path}: {error.strerror}; choose another file") from None
 
 
-class _Encrypted(Exception):
+class _EncryptedKeyError(Exception):
     """OpenSSL asked for the password of a key."""
 
 
 def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path) -> None:
     def password() -> str:
-        raise _Encrypted
+        raise _EncryptedKeyError
 
-    _check(certificate_option, certificate, b"CERTIFICATE-----", "certificate")
-    _check(key_option, key, b"PRIVATE KEY-----", "private key")
+    _check_pem(certificate_option, certificate, b"CERTIFICATE-----", "certificate")
+    _check_pem(key_option, key, b"PRIVATE KEY-----", "private key")
     try:
         context.load_cert_chain(certificate, key, password)
-    except _Encrypted:
+    except _EncryptedKeyError:
         raise TlsFileError(
             f"{key_option} {key} is protected by a password: remove it, e.g. with openssl pkey -in {key} -out NEW"
         ) from None
@@ -142,19 +142,19 @@ def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, k
         if error.reason == "KEY_VALUES_MISMATCH":
             raise TlsFileError(f"{key_option} {key} is not the key of {certificate_option} {certificate}") from None
         raise TlsFileError(
-            f"{certificate_option} {certificate}, {key_option} {key}: {_words(error)}; use PEM files that OpenSSL reads"
+            f"{certificate_option} {certificate}, {key_option} {key}: {_error_text(error)}; use PEM files that OpenSSL reads"
         ) from None
 
 
-def _trust(context: ssl.SSLContext, option: str, path: Path) -> None:
-    _check(option, path, b"CERTIFICATE-----", "certificate")
+def _load_ca(context: ssl.SSLContext, option: str, path: Path) -> None:
+    _check_pem(option, path, b"CERTIFICATE-----", "certificate")
     try:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
-        raise TlsFileError(f"{option} {path}: {_words(error)}; use a PEM file that OpenSSL reads") from None
+        raise TlsFileError(f"{option} {path}: {_error_text(error)}; use a PEM file that OpenSSL reads") from None
 
 
-def _check(option: str, path: Path, mark: bytes, kind: str) -> None:
+def _check_pem(option: str, path: Path, mark: bytes, kind: str) -> None:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -163,5 +163,5 @@ def _check(option: str, path: Path, mark: bytes, kind: str) -> None:
         raise TlsFileError(f"{option} {path} has no PEM {kind}: use a file with a -----BEGIN ...{mark.decode()} line")
 
 
-def _words(error: ssl.SSLError) -> str:
+def _error_text(error: ssl.SSLError) -> str:
     return (error.reason or "not readable").replace("_", " ").lower()

@@ -7,7 +7,7 @@ import ssl
 import time
 
 from dissectors.connections.events import Direction
-from kproxy.proxy.side import Relaying, Side
+from kproxy.proxy.side import SideOwner, Side
 from kproxy.proxy.tls.failure import tls_error
 from kproxy.proxy.tls.stream import TlsStream
 
@@ -24,7 +24,7 @@ class TlsSide(Side):
     """
 
     def __init__(
-        self, connection: Relaying, direction: Direction, sock: socket.socket, buffer: memoryview, stream: TlsStream
+        self, connection: SideOwner, direction: Direction, sock: socket.socket, buffer: memoryview, stream: TlsStream
     ) -> None:
         super().__init__(connection, direction, sock, buffer)
         self._stream = stream

@@ -14,7 +14,7 @@ _ALERT_RECORD: Final = 0x15
 _SSL2_HELLO: Final = 0x80  # the high bit of a two-byte length
 
 
-class _Object(ssl.SSLObject):
+class _SslObject(ssl.SSLObject):
     """One side of a connection, with the host name that the client requested."""
 
     requested_name: str | None = None
@@ -60,7 +60,7 @@ class TlsStream:
     @property
     def requested_name(self) -> str | None:
         """The name that the client sent as SNI; None if there was none, or as a client."""
-        return self._object.requested_name if isinstance(self._object, _Object) else None
+        return self._object.requested_name if isinstance(self._object, _SslObject) else None
 
     @property
     def peer_certificate(self) -> dict[str, Any] | None:
@@ -136,10 +136,10 @@ class TlsStream:
 
 def keep_requested_name(context: ssl.SSLContext) -> None:
     """Make a server's context store the host name that each client requests."""
-    context.sslobject_class = _Object
+    context.sslobject_class = _SslObject
 
     def keep(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
-        if isinstance(tls, _Object):
+        if isinstance(tls, _SslObject):
             tls.requested_name = name
 
     context.sni_callback = keep

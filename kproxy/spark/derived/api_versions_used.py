@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.messages.message import API_VERSIONS, UNSUPPORTED_VERSION
 from dissectors.schemas.release_versions import refused_from
-from kproxy.spark.columns import client_name, constants, maybe
+from kproxy.spark.columns import client_name, constant_map, array_or_empty
 from kproxy.spark.sentences import host, text
 
 #: The finding that a request's version is lower than the server's lowest.
@@ -39,7 +39,7 @@ def uses(lines: DataFrame) -> DataFrame:
     sent_software = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
     software = F.max(sent_software).over(connection)
     frames = (
-        _counted(lines)
+        _count_uses(lines)
         .withColumns(
             {
                 "unasked": is_whole & F.coalesce(F.col("first_offset") < negotiated_offset, F.lit(True)),
@@ -63,13 +63,13 @@ def uses(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _counted(lines: DataFrame) -> DataFrame:
+def _count_uses(lines: DataFrame) -> DataFrame:
     """Count lines by connection and version; open and gap lines have no version."""
     kind = F.col("kind")
     is_request = kind == "request"
     requested_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
-    is_refusal = F.exists(maybe(F.col("errors")), lambda error: error["code"] == UNSUPPORTED_VERSION)
-    is_below = F.exists(maybe(F.col("findings")), lambda finding: finding["code"] == _BELOW_ADVERTISED)
+    is_refusal = F.exists(array_or_empty(F.col("errors")), lambda error: error["code"] == UNSUPPORTED_VERSION)
+    is_below = F.exists(array_or_empty(F.col("findings")), lambda finding: finding["code"] == _BELOW_ADVERTISED)
     return (
         lines.where(kind.isin("open", "request", "response", "gap"))
         .groupBy(*_KEY)
@@ -90,4 +90,4 @@ def _counted(lines: DataFrame) -> DataFrame:
 def refused_since(api_key: Column, api_version: Column) -> Column:
     """Return the first release line that removed a version that earlier ones supported; null if there is none."""
     lines_by_version = {f"{key} {version}": line for (key, version), line in refused_from().items()}
-    return constants(lines_by_version)[text(api_key.cast("string"), " ", api_version.cast("string"))]
+    return constant_map(lines_by_version)[text(api_key.cast("string"), " ", api_version.cast("string"))]

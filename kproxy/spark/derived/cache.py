@@ -20,7 +20,7 @@ _USED_BY: Final[dict[Callable[[DataFrame], DataFrame], frozenset[str]]] = {
 
 
 @contextmanager
-def shared(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
+def shared_results(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
     """While the context lasts, the `wanted` jobs over `lines` share results; Spark finds them in their plans by itself.
 
     A result is computed when it is first needed, and kept in memory if possible, else on disk.

@@ -11,13 +11,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.connections import addresses
-from kproxy.spark.derived.connection_ids import NAME, source
+from kproxy.spark.derived.connection_ids import FILE_NAME_PATTERN, source
 
 #: The name of the column.
 CLUSTER: Final = "cluster"
 
 
-class ServerPlace(NamedTuple):
+class ServerLocation(NamedTuple):
     """A server as seen by one proxy or capture: elsewhere the same address may be another machine."""
 
     watcher: str
@@ -28,7 +28,7 @@ class ServerPlace(NamedTuple):
 class Sighting:
     """A number of lines of a server that name the same cluster and brokers, or none."""
 
-    place: ServerPlace
+    place: ServerLocation
     cluster_id: str | None
     brokers: Sequence[str]
     lines: int
@@ -41,7 +41,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     without a server (gaps, findings of a connection) have a cluster only if there is exactly one.
     """
     # Captures with the same name in several folders are several watchers.
-    watcher = F.concat(F.coalesce(F.regexp_replace("file", NAME, ""), F.lit("")), F.lit("/"), source())
+    watcher = F.concat(F.coalesce(F.regexp_replace("file", FILE_NAME_PATTERN, ""), F.lit("")), F.lit("/"), source())
     server_rows = (
         lines.where(F.col("server").isNotNull())
         .groupBy(watcher.alias("watcher"), "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
@@ -50,7 +50,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     )
     names = clusters(
         Sighting(
-            ServerPlace(row["watcher"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
+            ServerLocation(row["watcher"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
         )
         for row in server_rows
     )
@@ -72,7 +72,7 @@ def names_cluster() -> Column:
     return F.col("cluster_id").isNotNull() | (F.coalesce(F.size("brokers"), F.lit(0)) > 0)
 
 
-def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
+def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
     """Return the name of each server's cluster.
 
     A server belongs to the cluster whose id it reports. A server that reports none belongs to the known cluster of
@@ -80,12 +80,12 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
     the only cluster that this watcher has seen. All remaining ones are joined if they share a watcher, an address or a
     named broker.
     """
-    reported: dict[ServerPlace, Counter[str]] = defaultdict(Counter)
-    addresses_by_server: dict[ServerPlace, set[str]] = defaultdict(set)  # including the server itself
+    reported: dict[ServerLocation, Counter[str]] = defaultdict(Counter)
+    addresses_by_server: dict[ServerLocation, set[str]] = defaultdict(set)  # including the server itself
     members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
     for sighting in sightings:
         location = sighting.place
-        own_addresses = {_spelled(address) for address in (location.server, *sighting.brokers)}
+        own_addresses = {_canonical_address(address) for address in (location.server, *sighting.brokers)}
         addresses_by_server[location] |= own_addresses
         reported[location].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
         if sighting.cluster_id:
@@ -104,10 +104,10 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
         clusters_by_watcher[location.watcher].add(name)
     remaining = addresses_by_server.keys() - cluster_by_server.keys()
     cluster_by_server |= {location: min(clusters_by_watcher[location.watcher]) for location in remaining if len(clusters_by_watcher[location.watcher]) == 1}
-    return cluster_by_server | _together({location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()}, clusters_by_watcher)
+    return cluster_by_server | _group_by_address({location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()}, clusters_by_watcher)
 
 
-def _together(addresses_by_server: Mapping[ServerPlace, set[str]], clusters_by_watcher: Mapping[str, set[str]]) -> dict[ServerPlace, str]:
+def _group_by_address(addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_watcher: Mapping[str, set[str]]) -> dict[ServerLocation, str]:
     """Group servers without a known id; the name is the lowest address of the group."""
     parents: dict[str, str] = {}
 
@@ -121,14 +121,14 @@ def _together(addresses_by_server: Mapping[ServerPlace, set[str]], clusters_by_w
         # A watcher of several clusters does not show which of them a server belongs to.
         watcher = set() if clusters_by_watcher.get(location.watcher) else {f"watcher {location.watcher}"}
         for key in own_addresses | watcher:
-            parents[root(key)] = root(_spelled(location.server))
+            parents[root(key)] = root(_canonical_address(location.server))
     lowest_addresses: dict[str, str] = {}
     for location in sorted(addresses_by_server, key=lambda place: place.server):
-        lowest_addresses.setdefault(root(_spelled(location.server)), location.server)
-    return {location: lowest_addresses[root(_spelled(location.server))] for location in addresses_by_server}
+        lowest_addresses.setdefault(root(_canonical_address(location.server)), location.server)
+    return {location: lowest_addresses[root(_canonical_address(location.server))] for location in addresses_by_server}
 
 
-def _spelled(address: str) -> str:
+def _canonical_address(address: str) -> str:
     """Return a canonical spelling of an address."""
     parts = addresses.split(address)
     return address if parts is None else addresses.join(*parts)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 _START: Final = "-[0-9]{8}T[0-9]{9}"
 
 #: In the path of a file, its name, and the date and hour of a trace. What is before it has one proxy, or several.
-NAME: Final = r"(/date=[^/]*)?(/hour=[^/]*)?/[^/]*$"
+FILE_NAME_PATTERN: Final = r"(/date=[^/]*)?(/hour=[^/]*)?/[^/]*$"
 
 
 def source(*, across_runs: bool = False) -> Column:

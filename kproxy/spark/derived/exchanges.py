@@ -37,14 +37,14 @@ def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> Data
         F.when(is_request, request).alias("request"), F.when(~is_request, response).alias("answer"),
     )  # fmt: skip
     member_id = F.coalesce(F.nullif("request.member_id", F.lit("")), F.nullif("answer.given_id", F.lit("")))
-    return _paired(frames).select(
+    return _pair(frames).select(
         *_KEY, "request.api", "request.client_id", "request.group_id", member_id.alias("member_id"), "request.epoch",
         "answer.answered_us", F.col("answer.generation_id").alias("generation"), "answer.error",
         *(f"request.{name}" for name in extra_columns),
     )  # fmt: skip
 
 
-def _paired(frames: DataFrame) -> DataFrame:
+def _pair(frames: DataFrame) -> DataFrame:
     """Return the requests, each with its response or null.
 
     A response names its request by offset. In older traces it does not; there, equal `_KEY` columns identify an

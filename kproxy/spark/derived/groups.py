@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.groups import EventKind, Protocol
-from dissectors.groups.explanations import KINDS, PROTOCOLS
+from dissectors.groups.explanations import EVENT_KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
-from kproxy.spark.sentences import chosen, member_label
+from kproxy.spark.sentences import lookup, member_label
 
 #: APIs whose generation is a member epoch.
 _BY_EPOCH: Final = {api: protocol for api, protocol in PROTOCOLS.items() if protocol is not Protocol.CLASSIC}
@@ -19,7 +19,7 @@ _BY_EPOCH: Final = {api: protocol for api, protocol in PROTOCOLS.items() if prot
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
 
-def qualified(lines: DataFrame) -> DataFrame:
+def with_qualified_groups(lines: DataFrame) -> DataFrame:
     """Return lines whose group_id is a struct of cluster and group_id: group names are unique per cluster only."""
     name = F.col("group_id")
     return lines.withColumn("group_id", F.when(name.isNotNull(), F.struct("cluster", "group_id")))
@@ -35,13 +35,13 @@ def group_events(lines: DataFrame) -> DataFrame:
         syncs, heartbeats, leaves), ok (a response without an error).
     """
     api = F.col("api")
-    events = exchanges(qualified(lines), F.col("group_id").isNotNull() & api.isin(*KINDS))
+    events = exchanges(with_qualified_groups(lines), F.col("group_id").isNotNull() & api.isin(*EVENT_KINDS))
     epoch = F.col("epoch")
     by_epoch = api.isin(*_BY_EPOCH)
     kind = (
         F.when(by_epoch & (epoch == 0), EventKind.JOIN.value)
         .when(by_epoch & (epoch < 0), EventKind.LEAVE.value)
-        .otherwise(chosen(api, {name: kind.value for name, kind in KINDS.items()}))
+        .otherwise(lookup(api, {name: kind.value for name, kind in EVENT_KINDS.items()}))
     )
     by_connection = Window.partitionBy("group_id", "connection_id").orderBy("asked_us", "correlation_id")
     member = F.last("member_id", ignorenulls=True).over(by_connection)
@@ -49,7 +49,7 @@ def group_events(lines: DataFrame) -> DataFrame:
         events.withColumns({"member_id": member, "kind": kind})
         .withColumns(
             {
-                "protocol": chosen(api, {name: protocol.value for name, protocol in _BY_EPOCH.items()}),
+                "protocol": lookup(api, {name: protocol.value for name, protocol in _BY_EPOCH.items()}),
                 "who": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
                 "own": is_kind(EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT, EventKind.LEAVE),
@@ -65,7 +65,7 @@ def is_kind(*kinds: EventKind) -> Column:
     return F.col("kind").isin(*(kind.value for kind in kinds))
 
 
-def coming(value: Column, condition: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
+def next_value(value: Column, condition: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
     """The value of the first event from this one on that satisfies `condition`; null if there is none.
 
     It scans from the end: for a window with an open end, Spark would read all remaining rows for each row.
@@ -81,7 +81,7 @@ def coming(value: Column, condition: Column, by: Sequence[str], order: Sequence[
     return F.last(F.when(condition, value), ignorenulls=True).over(frame)
 
 
-def in_lives(events: DataFrame, joins: Column) -> DataFrame:
+def with_lives(events: DataFrame, joins: Column) -> DataFrame:
     """Return events with `life`: a coordinator that lost the group restarts at generation 1, which is a new life.
 
     Otherwise a generation only repeats for a member that joins it again, unless one has left.

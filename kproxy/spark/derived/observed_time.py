@@ -18,7 +18,7 @@ def slot(at: Column, slot_us: int) -> Column:
     return F.floor(F.unix_micros(at) / slot_us) * slot_us
 
 
-def observed(lines: DataFrame, by: Column, slot_us: int) -> DataFrame:
+def observed_durations(lines: DataFrame, by: Column, slot_us: int) -> DataFrame:
     """Return how long each slot of time was observed, by source or by another column.
 
     Time between two lines was observed if they are at most ten minutes apart. So time before the first line, after the

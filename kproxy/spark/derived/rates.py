@@ -17,7 +17,7 @@ from kproxy.spark.sentences import host
 BUSY: Final = 600
 
 
-class Busy(NamedTuple):
+class BusyCondition(NamedTuple):
     """What makes a minute of a connection busy.
 
     Args:
@@ -33,7 +33,7 @@ class Busy(NamedTuple):
     share: float = 0
 
 
-def busy_minutes(lines: DataFrame, conditions: Mapping[str, Busy]) -> DataFrame:
+def busy_minutes(lines: DataFrame, conditions: Mapping[str, BusyCondition]) -> DataFrame:
     """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy a condition.
 
     All conditions are counted in one pass.
@@ -52,7 +52,7 @@ def busy_minutes(lines: DataFrame, conditions: Mapping[str, Busy]) -> DataFrame:
     minutes = (
         lines.where(is_counted)
         .groupBy(*ids, F.date_trunc("minute", "ts").alias("minute"))
-        .agg(*(_counted(condition).alias(name) for name, condition in conditions.items()))
+        .agg(*(_count_hits(condition).alias(name) for name, condition in conditions.items()))
     )
     entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in conditions]
     is_busy = [
@@ -81,7 +81,7 @@ def busy_minutes(lines: DataFrame, conditions: Mapping[str, Busy]) -> DataFrame:
     )
 
 
-def _counted(condition: Busy) -> Column:
+def _count_hits(condition: BusyCondition) -> Column:
     return F.struct(
         F.count_if(condition.among).alias("frames"),
         F.count_if(condition.among & condition.hit).alias("hits"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, maybe
+from kproxy.spark.columns import client_name, array_or_empty
 from kproxy.trace.record_values import WITHHELD
 
 #: Objects in the place of a string stay JSON text.
@@ -36,16 +36,16 @@ def record_values(lines: DataFrame) -> DataFrame:
         *identifying_columns, client_name().alias("client"), "topics", F.from_json("body", _BODY).alias("body")
     )
     entries = F.concat(
-        maybe(F.transform("body.topic_data", lambda entry: _entry(entry, "name", "partition_data"))),
-        maybe(F.transform("body.responses", lambda entry: _entry(entry, "topic", "partitions"))),
+        array_or_empty(F.transform("body.topic_data", lambda entry: _topic_entry(entry, "name", "partition_data"))),
+        array_or_empty(F.transform("body.responses", lambda entry: _topic_entry(entry, "topic", "partitions"))),
     )
     records = decoded.select(*identifying_columns, "client", "topics", F.explode(entries).alias("entry")).select(
         *identifying_columns,
         "client",
-        F.coalesce("entry.name", _name_of(F.col("entry.id")), "entry.id").alias("topic"),
+        F.coalesce("entry.name", _topic_name_of(F.col("entry.id")), "entry.id").alias("topic"),
         F.explode("entry.records").alias("record"),
     )
-    parts = records.select(*identifying_columns, "client", "topic", F.inline(_parts(F.col("record"))))
+    parts = records.select(*identifying_columns, "client", "topic", F.inline(_record_parts(F.col("record"))))
     value = F.col("value")
     schema = F.from_json(F.get_json_object(value, "$.schema"), "map<string, string>")
     return parts.select(
@@ -54,25 +54,25 @@ def record_values(lines: DataFrame) -> DataFrame:
         "topic",
         "part",
         "header",
-        F.coalesce(_member("format"), F.lit("null")).alias("format"),
-        _member("data").alias("data"),
+        F.coalesce(_json_member("format"), F.lit("null")).alias("format"),
+        _json_member("data").alias("data"),
         F.get(F.map_keys(schema), F.lit(0)).alias("schema_form"),
         F.get(F.map_values(schema), F.lit(0)).alias("schema_id"),
-        _member("subject").alias("subject"),
-        _member("type").alias("type"),
-        F.coalesce(_member("guess") == "true", F.lit(False)).alias("is_guess"),
-        _member("problem").alias("problem"),
+        _json_member("subject").alias("subject"),
+        _json_member("type").alias("type"),
+        F.coalesce(_json_member("guess") == "true", F.lit(False)).alias("is_guess"),
+        _json_member("problem").alias("problem"),
     )
 
 
-def _entry(entry: Column, name: str, partitions: str) -> Column:
+def _topic_entry(entry: Column, name: str, partitions: str) -> Column:
     """A topic of the body: its name, its id, and its records."""
     batches = F.flatten(F.array_compact(F.transform(entry[partitions], lambda partition: partition["records"])))
     records = F.flatten(F.array_compact(F.transform(batches, lambda batch: batch["records"])))
     return F.struct(entry[name].alias("name"), entry["topic_id"].alias("id"), records.alias("records"))
 
 
-def _parts(record: Column) -> Column:
+def _record_parts(record: Column) -> Column:
     """The parts of a record that are decoded or null; none if nothing in it is decoded."""
 
     def part_struct(name: str, header: Column, value: Column) -> Column:
@@ -81,7 +81,7 @@ def _parts(record: Column) -> Column:
     null = F.lit(None).cast("string")
     header_parts = F.transform(record["headers"], lambda header: part_struct("header", header["key"], header["value"]))
     all_parts = F.concat(
-        F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])), maybe(header_parts)
+        F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])), array_or_empty(header_parts)
     )
     decoded_parts = F.filter(all_parts, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
     return F.when(F.exists(decoded_parts, lambda record: record["value"].isNotNull()), decoded_parts)
@@ -91,10 +91,10 @@ def _is_decoded(value: Column) -> Column:
     return F.get_json_object(value, "$.format") != WITHHELD
 
 
-def _member(name: str) -> Column:
+def _json_member(name: str) -> Column:
     return F.get_json_object(F.col("value"), f"$.{name}")
 
 
-def _name_of(topic_id: Column) -> Column:
+def _topic_name_of(topic_id: Column) -> Column:
     """The name of a topic id in the line."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

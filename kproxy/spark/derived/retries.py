@@ -11,19 +11,19 @@ from dissectors import schemas
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.derived.exchanges import exchanges
-from kproxy.spark.routine_errors import OF_GROUPS
+from kproxy.spark.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.sentences import host
 
 #: A request with the same API, size and topics within this time (us) after the loss of another is a retry: clients
 #: reconnect within seconds (reconnect.backoff.max.ms).
 _AGAIN_US = 10_000_000
 #: The columns that identify a repeated request of a client; topics with their partitions and bytes.
-_SAME: Final = ("cluster", "host", "client_id", "api", "size", "names")
+_IDENTITY_COLUMNS: Final = ("cluster", "host", "client_id", "api", "size", "names")
 
 _RETRIABLE = [error.name for error in schemas.errors() if error.retriable]
 
 
-def resent(lines: DataFrame) -> DataFrame:
+def resent_requests(lines: DataFrame) -> DataFrame:
     """Return the first requests that repeat one that was unanswered when its connection closed.
 
     Metadata and log-in requests are left out: every new connection sends the same ones.
@@ -35,20 +35,20 @@ def resent(lines: DataFrame) -> DataFrame:
     ended_connections = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
     is_errand = ~F.col("api_key").isin(*DISCOVERY_APIS)
     requests = lines.where(is_errand & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
-        "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
+        "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _topics_hash().alias("names"),
         "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
     connection_ends = ended_connections.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
     ended_lines = lines.join(connection_ends, "connection_id")  # their end comes along, so that it is joined once
-    columns = {"host": host(F.col("client")), "names": _names()}
+    columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
         exchanges(ended_lines, is_errand, **columns)
         .where(F.col("answered_us").isNull())
-        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id")),
+        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_IDENTITY_COLUMNS, "connection_id")),
                 F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
-    is_same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
+    is_same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _IDENTITY_COLUMNS]
     is_soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
     pairs = requests.join(lost, [*is_same, is_soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
@@ -76,7 +76,7 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
         refused_us (when the first failed).
     """
     error = F.get("errors", F.lit(0))
-    is_selected = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
+    is_selected = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *ROUTINE_ERRORS])
     responses = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_selected)
     by_request = Window.partitionBy("cluster", "host", "client_id", "api", "size", "names", "error").orderBy(
         "again_us", "offset"
@@ -84,7 +84,7 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
     return (
         responses.select(
             "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "api", "connection_id",
-            "offset", F.col("request_size").alias("size"), _names().alias("names"), error["name"].alias("error"),
+            "offset", F.col("request_size").alias("size"), _topics_hash().alias("names"), error["name"].alias("error"),
             F.unix_micros("request_ts").alias("again_us"), F.unix_micros("ts").alias("us"),
         )
         .withColumn("refused_us", F.lag("us").over(by_request))
@@ -93,6 +93,6 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
     )  # fmt: skip
 
 
-def _names() -> Column:
+def _topics_hash() -> Column:
     """A hash of a request's topics with their partitions and bytes."""
     return F.xxhash64("topics")

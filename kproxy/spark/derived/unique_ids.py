@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.derived.connection_ids import NAME
+from kproxy.spark.derived.connection_ids import FILE_NAME_PATTERN
 from kproxy.trace.connection_ids import start_part
 
 _SCHEMA: Final = "_id string, _opened array<struct<us long, file string, folder string, id string>>"
@@ -54,7 +54,7 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
     rows = []
     for row in repeated_ids:
         name: str = row["connection_id"]
-        ids = connections(name, (Opened(*row) for row in row["opened"]))
+        ids = identify_connections(name, (Opened(*row) for row in row["opened"]))
         if len({id_ for _, id_ in ids}) > 1:
             rows.append((name, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
     if not rows:
@@ -64,7 +64,7 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
     return joined.withColumn("connection_id", F.coalesce(_own_id(), "connection_id")).drop("_id", "_opened")
 
 
-def connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[Opened, str]]:
+def identify_connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[Opened, str]]:
     """Return the open lines of an id in order of time, each with the unique id of its connection.
 
     An open line begins another connection, unless it is `midstream` (also written when an inspector restarts) and has
@@ -83,13 +83,13 @@ def connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[
 
 def folder_of(file: str | None) -> str | None:
     """Return the folder of a trace without its hour, as `_own_id` does."""
-    return None if file is None else re.sub(NAME, "", file)
+    return None if file is None else re.sub(FILE_NAME_PATTERN, "", file)
 
 
 def _own_id() -> Column:
     """The unique id of a line's connection; null if its id does not repeat."""
     at = F.unix_micros("ts")
-    folder = F.regexp_replace("file", NAME, "")
+    folder = F.regexp_replace("file", FILE_NAME_PATTERN, "")
     in_file = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))
     in_folder = F.filter("_opened", lambda connection: connection["folder"] == folder)
     candidates = F.when(F.size(in_file) > 0, in_file).when(F.size(in_folder) > 0, in_folder).otherwise(F.col("_opened"))

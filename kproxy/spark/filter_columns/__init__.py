@@ -49,33 +49,33 @@ def _condition(node: Node) -> Column:
     if isinstance(node, Comparison | Presence) and node.field.kind is Kind.RECORD:
         return record_condition(node)
     if isinstance(node, Comparison):
-        return _comparison(node)
+        return _comparison_condition(node)
     if isinstance(node, Presence):
-        return F.coalesce(_presence(node.field), F.lit(False))
+        return F.coalesce(_presence_condition(node.field), F.lit(False))
     if isinstance(node, Not):
         return ~_condition(node.term)
     return reduce(operator.and_ if isinstance(node, And) else operator.or_, map(_condition, node.terms))
 
 
-def _presence(field: FilterField) -> Column:
+def _presence_condition(field: FilterField) -> Column:
     column = column_of(field)
     if field.kind is Kind.ERROR:
         return F.size("errors") > 0
     if not field.many:
-        return column.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_some(field, column)
+        return column.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_nonempty(field, column)
     return (
-        F.size(column) > 0 if field.kind is Kind.NUMBER else F.exists(column, lambda element: _is_some(field, element))
+        F.size(column) > 0 if field.kind is Kind.NUMBER else F.exists(column, lambda element: _is_nonempty(field, element))
     )
 
 
-def _is_some(field: FilterField, value: Column) -> Column:
+def _is_nonempty(field: FilterField, value: Column) -> Column:
     """Whether a value is neither 0, false nor empty."""
     if field.kind is Kind.FLAG:
         return value
     return value != (0 if field.kind in _NUMBERS else "")
 
 
-def _comparison(node: Comparison) -> Column:
+def _comparison_condition(node: Comparison) -> Column:
     column, check = column_of(node.field), _any_check(node)
     if node.field.many:
         matches = F.exists(column, check)
@@ -86,25 +86,25 @@ def _comparison(node: Comparison) -> Column:
 
 def _any_check(node: Comparison) -> Check:
     sign = "=" if node.operator == "in" else node.operator
-    checks = [_check(node.field, sign, value) for value in node.values]
+    checks = [_value_check(node.field, sign, value) for value in node.values]
     return lambda column: reduce(operator.or_, (check(column) for check in checks))
 
 
-def _check(field: FilterField, sign: str, value: Value) -> Check:
+def _value_check(field: FilterField, sign: str, value: Value) -> Check:
     """Return the condition on one value that is not null; the filter is already validated."""
     if sign == "~":
-        return _pattern(field, value, value.text)
+        return _pattern_check(field, value, value.text)
     compare = _ORDER[sign]
     if field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal():
-        return lambda column: compare(column["code"], _number(field, value))
+        return lambda column: compare(column["code"], _number_literal(field, value))
     if field.kind in _NUMBERS:
-        return lambda column: compare(column, _number(field, value))
+        return lambda column: compare(column, _number_literal(field, value))
     if field.kind is Kind.FLAG:
         return lambda column: column == (closed_value(field, value) == "true")
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
-        return _pattern(field, value, glob_pattern(value.text))
+        return _pattern_check(field, value, glob_pattern(value.text))
     if field.kind is Kind.TIME:
-        moment = _moment(field, value)
+        moment = _instant_literal(field, value)
         return lambda column: compare(column, moment)
     if field.kind is Kind.SEVERITY:
         ranks = F.array(*map(F.lit, SEVERITIES))
@@ -113,10 +113,10 @@ def _check(field: FilterField, sign: str, value: Value) -> Check:
     exact = closed_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
         return lambda column: column == exact
-    return lambda column: F.lower(_text(field, column)) == exact.lower()
+    return lambda column: F.lower(_as_text(field, column)) == exact.lower()
 
 
-def _text(field: FilterField, value: Column) -> Column:
+def _as_text(field: FilterField, value: Column) -> Column:
     """The value as text, for patterns."""
     if field.kind is Kind.TIME:
         utc = F.to_utc_timestamp(value, F.current_timezone())
@@ -124,12 +124,12 @@ def _text(field: FilterField, value: Column) -> Column:
     return value["name"] if field.kind is Kind.ERROR else value
 
 
-def _number(field: FilterField, value: Value) -> Column:
+def _number_literal(field: FilterField, value: Value) -> Column:
     amount = number(field, value)
     return F.lit(amount if isinstance(amount, Decimal) or amount in _LONGS else Decimal(amount))
 
 
-def _moment(field: FilterField, value: Value) -> Column:
+def _instant_literal(field: FilterField, value: Value) -> Column:
     try:
         return F.lit(datetime.fromisoformat(instant(field, value)))
     except ValueError as error:
@@ -138,9 +138,9 @@ def _moment(field: FilterField, value: Value) -> Column:
         raise FilterError(f"{value.text!r} is not a time", value.start, value.end, str(error)) from None
 
 
-def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
+def _pattern_check(field: FilterField, value: Value, pattern: str) -> Check:
     try:
         expression = java_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
     except PatternError as error:
         raise FilterError(f"invalid pattern for Spark {value.text!r}: {error}", value.start, value.end) from None
-    return lambda column: F.rlike(_text(field, column), F.lit(expression))
+    return lambda column: F.rlike(_as_text(field, column), F.lit(expression))

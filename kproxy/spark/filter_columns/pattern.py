@@ -70,15 +70,15 @@ def _java_atom(atom: str, flags: re.RegexFlag) -> str:
 @functools.cache
 def _java_class(source: str, flags: re.RegexFlag) -> str:
     """Return the characters that a Python atom matches, tested one by one; the syntaxes differ too much."""
-    runs = (match.span() for match in re.compile(f"(?:{source})+", flags).finditer(_every_character()))
-    ranges = [rf"\x{{{_code(start):x}}}-\x{{{_code(end - 1):x}}}" for start, end in runs]
+    runs = (match.span() for match in re.compile(f"(?:{source})+", flags).finditer(_all_characters()))
+    ranges = [rf"\x{{{_code_point(start):x}}}-\x{{{_code_point(end - 1):x}}}" for start, end in runs]
     return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"
 
 
 @functools.cache
-def _every_character() -> str:
+def _all_characters() -> str:
     return "".join(chr(code) for code in range(sys.maxunicode + 1) if code not in _SURROGATES)
 
 
-def _code(index: int) -> int:
+def _code_point(index: int) -> int:
     return index if index < _SURROGATES.start else index + len(_SURROGATES)

@@ -14,7 +14,7 @@ from kproxy.filters.line_text import COLUMNS
 from kproxy.filters.nodes import Comparison, Presence, Text
 
 #: For workers: compiled filters cannot be sent to them.
-_parsed = functools.lru_cache(maxsize=100)(parse)
+_parse_cached = functools.lru_cache(maxsize=100)(parse)
 
 
 def record_condition(node: Comparison | Presence) -> Column:
@@ -36,4 +36,4 @@ def _matches(text: str, columns: str | None, body: str | None) -> bool:
         line["body"] = None if body is None else msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         line["body"] = None
-    return _parsed(text).matches(line)
+    return _parse_cached(text).matches(line)

@@ -35,9 +35,9 @@ class Batches:
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
         for portion in _portions(texts):
-            yield from self._of_portion(portion, file)
+            yield from self._portion_batches(portion, file)
 
-    def _of_portion(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+    def _portion_batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Parse lines together if possible: where one of them is special, the others around it."""
         lines = [text for text in texts if isinstance(text, bytes)] if self._has_all else []
         if len(lines) < len(texts):
@@ -48,8 +48,8 @@ class Batches:
             yield from self._batches(lines, file)
         else:
             half = len(lines) // 2
-            yield from self._of_portion(lines[:half], file)
-            yield from self._of_portion(lines[half:], file)
+            yield from self._portion_batches(lines[:half], file)
+            yield from self._portion_batches(lines[half:], file)
 
     def of_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
         """Yield batches, given a block of whole lines of one file."""
@@ -65,36 +65,36 @@ class Batches:
         yield from table.select(self._schema.names).to_batches()
 
     def _batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        rows = [row for text in texts if (row := self._row(text)) is not None]
+        rows = [row for text in texts if (row := self._parse_row(text)) is not None]
         for row in rows:
             row["file"] = file
         try:
-            yield self._batch(rows)
+            yield self._build_batch(rows)
         except (pa.ArrowException, OverflowError):  # an invalid date, a number out of range
             if len(texts) > 1:
                 for text in texts:
                     yield from self._batches([text], file)
-            elif isinstance(text := texts[0], bytes) and (row := self._aside("corrupt", text.decode(errors="replace"))):
-                yield self._batch([row | {"file": file}])
+            elif isinstance(text := texts[0], bytes) and (row := self._other_row("corrupt", text.decode(errors="replace"))):
+                yield self._build_batch([row | {"file": file}])
 
-    def _row(self, text: bytes | str) -> dict[str, Any] | None:
+    def _parse_row(self, text: bytes | str) -> dict[str, Any] | None:
         if isinstance(text, str):
-            return self._aside("damage", text)
+            return self._other_row("damage", text)
         try:
             if parse_line(text).v > FORMAT:
-                return self._aside("corrupt", text.decode(errors="replace"))
+                return self._other_row("corrupt", text.decode(errors="replace"))
             row: dict[str, Any] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._aside("corrupt", text.decode(errors="replace"))
+            return self._other_row("corrupt", text.decode(errors="replace"))
         for name, value in row.items():
             if isinstance(value, dict | list) and name in self._types:
-                row[name] = _fitted(value, self._types[name])
+                row[name] = _fit_value(value, self._types[name])
         return row
 
-    def _aside(self, column: str, text: str) -> dict[str, Any] | None:
+    def _other_row(self, column: str, text: str) -> dict[str, Any] | None:
         return {column: text[:MAX_CORRUPT]} if column in self._types else None
 
-    def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    def _build_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)
 
 
@@ -119,12 +119,12 @@ def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
         yield portion
 
 
-def _fitted(value: Any, kind: T.DataType) -> Any:
+def _fit_value(value: Any, kind: T.DataType) -> Any:
     """Convert a JSON value for its column: values without fixed fields become text."""
     if isinstance(kind, T.StringType):
         return value if value is None or isinstance(value, str) else encode_json(value).decode()
     if isinstance(kind, T.ArrayType):
-        return [_fitted(element, kind.elementType) for element in value] if value else value
+        return [_fit_value(element, kind.elementType) for element in value] if value else value
     if isinstance(kind, T.StructType) and value is not None:
-        return {field.name: _fitted(value.get(field.name), field.dataType) for field in kind}
+        return {field.name: _fit_value(value.get(field.name), field.dataType) for field in kind}
     return value

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from kproxy.errors import UserError
 from kproxy.spark.ingest import local_table
-from kproxy.spark.ingest.convert import TableBatch, again, batches, check, next_number, record_of
+from kproxy.spark.ingest.convert import TableBatch, duplicate_files, batches, check_table, next_number, record_of
 from kproxy.spark.ingest.local_files import local_output
 from kproxy.spark.ingest.local_tables import METADATA
-from kproxy.spark.ingest.locks import locked_here
+from kproxy.spark.ingest.locks import lock_local_table
 from kproxy.spark.ingest.process_pool import run_tasks
 from kproxy.spark.ingest.table_storage import PARQUET
 
@@ -37,15 +37,15 @@ def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list
     folder = local_output(None, table)
     if folder is None or not local_table.is_table(folder):
         raise UserError(f"{table} is not a table of traces in a local directory")
-    with locked_here(folder, on_wait):
+    with lock_local_table(folder, on_wait):
         table_batches = batches(None, table) or []
         if table_batches and table_batches[0].form != PARQUET:
             raise UserError(f"{table} is a {table_batches[0].form} table, which its own tools compact")
-        check(None, table, table_batches)
-        if again(table_batches):
+        check_table(None, table, table_batches)
+        if duplicate_files(table_batches):
             raise UserError(f"{table} has files twice: run kproxy analyze convert --repair --out {table}")
         local_table.finish(folder)
-        small_batches = [batch for batch in table_batches if _size(folder / f"batch={batch.number}") < _SMALL]
+        small_batches = [batch for batch in table_batches if _batch_size(folder / f"batch={batch.number}") < _SMALL]
         if len(small_batches) < 2:
             return []
         staged_folder = local_table.new_folder(folder)
@@ -61,7 +61,7 @@ def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list
         return small_batches
 
 
-def _size(folder: Path) -> int:
+def _batch_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in local_table.data_files(folder))
 
 
@@ -83,7 +83,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
     try:
         for path in paths:
             with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
-                schema = _in_utc(file.schema_arrow)
+                schema = _utc_schema(file.schema_arrow)
                 writer = next((writer for writer in writers if writer.schema.equals(schema)), None)
                 if writer is None:
                     name = f"part-{len(writers):05d}-{target.name}.c000.zstd.parquet"
@@ -96,7 +96,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
             writer.close()
 
 
-def _in_utc(schema: pa.Schema) -> pa.Schema:
+def _utc_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema of rows with times in UTC: those that Spark wrote have no zone in Parquet (INT96)."""
     utc = pa.timestamp("us", tz="UTC")
     fields = (field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema)

@@ -31,7 +31,7 @@ from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.local_files import is_one_machine, local_input, local_output
 from kproxy.spark.ingest.local_tables import write_files
-from kproxy.spark.ingest.locks import locked, locked_here
+from kproxy.spark.ingest.locks import lock_table, lock_local_table
 from kproxy.spark.ingest.schema import ROW, TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 from kproxy.spark.session.embedded_engine import is_embedded
@@ -55,7 +55,7 @@ _RECORD = T.StructType(
 
 
 #: Batches written without a lock have numbers from here on. Spark makes them 32-bit integers.
-_UNLOCKED, _END = 1 << 30, (1 << 31) - 1
+_FIRST_UNLOCKED, _LAST_UNLOCKED = 1 << 30, (1 << 31) - 1
 #: The batch of a data file, and the part of its name that all files of one write share.
 _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 
@@ -91,7 +91,7 @@ def batches(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     """
     batches = records(spark, table)
     if batches is not None and len(batches) > len({batch.number for batch in batches}):
-        raise UserError(_sentence(table))
+        raise UserError(_duplicates_sentence(table))
     return batches
 
 
@@ -101,7 +101,7 @@ def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
     if folder is not None:
         if not local_table.is_table(folder):
             return None
-        table_batches = [_batch(number, record) for number, record in local_table.records(folder)]
+        table_batches = [_batch_from_record(number, record) for number, record in local_table.records(folder)]
     elif spark is None or is_embedded(spark):
         return None
     else:
@@ -111,12 +111,12 @@ def records(spark: SparkSession | None, table: str) -> list[TableBatch] | None:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return None
-        table_batches = [_batch(row["batch"], row.asDict(recursive=True)) for row in rows]
+        table_batches = [_batch_from_record(row["batch"], row.asDict(recursive=True)) for row in rows]
     replaced = {number for batch in table_batches for number in batch.replaces}
     return sorted((batch for batch in table_batches if batch.number not in replaced), key=lambda batch: batch.number)
 
 
-def _batch(number: int, record: Mapping[str, Any]) -> TableBatch:
+def _batch_from_record(number: int, record: Mapping[str, Any]) -> TableBatch:
     return TableBatch(
         number, {file["uri"]: file["size"] for file in record["files"]}, record["lines"], record["corrupt"],
         record.get("format") or PARQUET, record.get("staged"), record.get("replaces") or (),
@@ -155,19 +155,19 @@ def convert(
     if form not in (None, table_form):
         raise UserError(f"{table} is a {table_form} table: write {form} to another directory")
     if folder is not None and table_form == PARQUET and is_one_machine(spark) and all(file.is_local for file in files):
-        with locked_here(folder, on_wait):
+        with lock_local_table(folder, on_wait):
             return _convert_here(files, folder, options, on_batch)
     if spark is None:
         raise UserError(f"{table}: only Spark writes such a table: pass --engine spark")
-    with locked(spark, table, on_wait) as has_lock:
+    with lock_table(spark, table, on_wait) as has_lock:
         existing = batches(spark, table) or []
-        check(spark, table, existing)
+        check_table(spark, table, existing)
         numbers = {batch.number for batch in existing}
         new_batches = []
-        for group in _groups(_new(files, existing)):
+        for group in _group_files(_new_files(files, existing)):
             number = next_number(numbers, has_lock=has_lock)
             numbers.add(number)
-            batch_counts = _write(spark, group, table, table_form, number, options, where)
+            batch_counts = _write_batch(spark, group, table, table_form, number, options, where)
             new_batches.append(TableBatch(number, {file.uri: file.size for file in group}, form=table_form, **batch_counts))
             write_record(spark, table, new_batches[-1])
             on_batch(new_batches[-1])
@@ -178,12 +178,12 @@ def _convert_here(
     files: Sequence[File], folder: Path, options: CaptureOptions, on_batch: Callable[[TableBatch], object]
 ) -> list[TableBatch]:
     existing = batches(None, str(folder)) or []
-    check(None, str(folder), existing)
+    check_table(None, str(folder), existing)
     local_table.finish(folder)
     (folder / "_files").mkdir(exist_ok=True)  # also if there are no files
     first_number = next_number({batch.number for batch in existing}, has_lock=True)
     new_batches = []
-    for number, group in enumerate(_groups(_new(files, existing)), start=first_number):
+    for number, group in enumerate(_group_files(_new_files(files, existing)), start=first_number):
         staged = local_table.new_folder(folder)
         batch_counts = write_files(group, staged, options)
         batch = TableBatch(number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **batch_counts)
@@ -194,7 +194,7 @@ def _convert_here(
     return new_batches
 
 
-def _new(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
+def _new_files(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
     known_uris = {uri for batch in existing for uri in batch.files}
     return [file for file in files if file.uri not in known_uris]
 
@@ -202,17 +202,17 @@ def _new(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
 def next_number(numbers: Set[int], *, has_lock: bool) -> int:
     """Return a number for a new batch, not in `numbers`; without a lock, one that no other run will use."""
     if has_lock:
-        return max((number for number in numbers if number < _UNLOCKED), default=0) + 1
-    return _UNLOCKED + secrets.randbelow(_END - _UNLOCKED)
+        return max((number for number in numbers if number < _FIRST_UNLOCKED), default=0) + 1
+    return _FIRST_UNLOCKED + secrets.randbelow(_LAST_UNLOCKED - _FIRST_UNLOCKED)
 
 
-def grown(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
+def grown_files(files: Sequence[File], existing: Sequence[TableBatch]) -> list[File]:
     """Return the files whose size has changed since they were added to a table; newer data is not in it."""
     sizes = {uri: size for batch in existing for uri, size in batch.files.items()}
     return [file for file in files if sizes.get(file.uri, file.size) != file.size]
 
 
-def _groups(files: Sequence[File]) -> Iterator[list[File]]:
+def _group_files(files: Sequence[File]) -> Iterator[list[File]]:
     group: list[File] = []
     size = 0
     for file in files:
@@ -225,7 +225,7 @@ def _groups(files: Sequence[File]) -> Iterator[list[File]]:
         yield group
 
 
-def _write(
+def _write_batch(
     spark: SparkSession,
     files: Sequence[File],
     table: str,
@@ -237,7 +237,7 @@ def _write(
     """Write the lines of files that satisfy a condition as a batch; return their counts."""
     rows = read_files(spark, files, options)
     observation = Observation()
-    rows = dated(rows.observe(observation, *counts(), *bad_files()))
+    rows = with_dates(rows.observe(observation, *counts(), *bad_files()))
     if where is not None:
         rows = rows.where(where | F.col("corrupt").isNotNull() | F.col("damage").isNotNull())
     write_batch(rows, table, form, number)
@@ -250,7 +250,7 @@ def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
     record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={batch.number}")
 
 
-def dated(rows: DataFrame) -> DataFrame:
+def with_dates(rows: DataFrame) -> DataFrame:
     """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
     # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
     at = F.unix_micros("ts")
@@ -277,8 +277,8 @@ def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], boo
         raise ValueError(f"{table} is not a table of traces")
     if not table_batches:
         return spark.createDataFrame([], TABLE)
-    check(spark, table, table_batches)
-    surplus = again(table_batches)
+    check_table(spark, table, table_batches)
+    surplus = duplicate_files(table_batches)
     unique_batches = [batch for batch in table_batches if batch.number not in surplus]
     parts = [_read(spark, table, unique_batches, may_have)] if unique_batches else []
     for number, files in surplus.items():
@@ -307,11 +307,11 @@ def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[
     needed_paths = [str(path) for path in paths if may_have(str(path))]
     if not needed_paths:
         return spark.createDataFrame([], TABLE)
-    rows = dated(spark.read.schema(ROW).parquet(*needed_paths))
+    rows = with_dates(spark.read.schema(ROW).parquet(*needed_paths))
     return rows.withColumn("date", F.when(F.col("corrupt").isNull() & F.col("damage").isNull(), F.col("date")))
 
 
-def again(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
+def duplicate_files(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
     """Return by batch the files that an earlier batch has too: two runs without a lock have converted them."""
     seen_uris: set[str] = set()
     surplus = {}
@@ -322,17 +322,17 @@ def again(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
     return surplus
 
 
-def check(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> None:
+def check_table(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> None:
     """Check whether the batches of a table are valid.
 
     Raises:
         UserError: A batch has duplicate lines.
     """
-    if batches and batches[0].form == PARQUET and written_twice(spark, table, batches):
-        raise UserError(_sentence(table))
+    if batches and batches[0].form == PARQUET and batches_written_twice(spark, table, batches):
+        raise UserError(_duplicates_sentence(table))
 
 
-def written_twice(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> set[int]:
+def batches_written_twice(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> set[int]:
     """Return the batches of a Parquet table with files of several writes; a valid batch has those of one write."""
     numbers = sorted({batch.number for batch in batches})
     if (folder := local_input(spark, table)) is not None:
@@ -347,7 +347,7 @@ def written_twice(spark: SparkSession | None, table: str, batches: Sequence[Tabl
     return {number for number, names in writes.items() if len(names) > 1}
 
 
-def _sentence(table: str) -> str:
+def _duplicates_sentence(table: str) -> str:
     return (
         f"{table} has duplicate lines, because two runs of convert wrote to it at once: "
         f"run kproxy analyze convert --repair --out {table}"

@@ -94,10 +94,10 @@ def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool 
     error_text: list[str] = []
     opened = open_trace(file, name, error_text.append)
     with opened.source:
-        yield from _texts(opened, name, options, error_text, growing=growing)
+        yield from _opened_texts(opened, name, options, error_text, growing=growing)
 
 
-def _texts(
+def _opened_texts(
     opened: OpenedInput, name: str, options: CaptureOptions, error_text: list[str], *, growing: bool
 ) -> Iterator[bytes | str]:
     if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be damaged
@@ -105,12 +105,12 @@ def _texts(
         yield from () if growing else error_text
         return
     try:
-        yield from _captured(opened.source, name, options)
+        yield from _capture_lines(opened.source, name, options)
     except CaptureError as error:
         yield str(error)
 
 
-def _captured(file: BinaryIO, name: str, options: CaptureOptions) -> Iterator[bytes | str]:
+def _capture_lines(file: BinaryIO, name: str, options: CaptureOptions) -> Iterator[bytes | str]:
     capture = Capture(file, name, owned=False)
     inspector = Inspector(stem_of(name), Detail.SUMMARY)
     for line in CaptureLines(capture, inspector, ports=options.ports, keylog=options.keylog):

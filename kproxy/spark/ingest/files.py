@@ -16,13 +16,13 @@ from pyspark.sql import types as T
 from kproxy.spark.ingest.arrow import MAX_CORRUPT, Batches
 from kproxy.spark.ingest.decode import CaptureOptions, decode, decode_file
 from kproxy.spark.ingest.inputs import File
-from kproxy.spark.ingest.schema import ROW, TRACE, is_whole
+from kproxy.spark.ingest.schema import ROW, TRACE, is_complete_line
 
-_BAD = "_bad"
+_BAD_COLUMN = "_bad"
 #: Characters of an example.
 EXAMPLE_CHARACTERS = 200
 _JSON = {
-    "columnNameOfCorruptRecord": _BAD,
+    "columnNameOfCorruptRecord": _BAD_COLUMN,
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
     "maxStringLen": str((1 << 31) - 1),  # frames may be long
@@ -42,7 +42,7 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     remote_paths = [file.path for file in files if not file.plain and not file.is_local]
     parts = []
     if plain_paths:
-        parts.append(parsed(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file"))))
+        parts.append(parse_texts(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file"))))
     if local_files:
         names = spark.createDataFrame([(file.uri,) for file in local_files], "uri string").coalesce(1)
         tasks = max(_MIN_TASKS, sum(file.size for file in local_files) // _TASK_BYTES)
@@ -53,12 +53,12 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     return reduce(DataFrame.unionAll, parts)
 
 
-def parsed(texts: DataFrame) -> DataFrame:
+def parse_texts(texts: DataFrame) -> DataFrame:
     """Parse texts of uncompressed traces, with the columns value and file, to ROW."""
-    schema = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
+    schema = T.StructType([*TRACE.fields, T.StructField(_BAD_COLUMN, T.StringType())])
     line = F.from_json("value", schema, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
-    is_sound = F.col("line")[_BAD].isNull() & is_whole(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
+    is_sound = F.col("line")[_BAD_COLUMN].isNull() & is_complete_line(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
     corrupt = F.when(~is_sound, F.substring("value", 1, MAX_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()

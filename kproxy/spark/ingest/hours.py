@@ -26,12 +26,12 @@ def next_hour(read_sizes: Mapping[str, int], sizes: Mapping[str, int]) -> dict[s
     Otherwise, when following traces of several proxies, lines of one would come long after later lines of another.
     """
     grown_paths = {name for name, size in sizes.items() if size > read_sizes.get(name, 0)}
-    first_hour = min(map(_order, grown_paths), default="")
-    ends = {name: size if name in grown_paths and _order(name) <= first_hour else read_sizes.get(name, 0) for name, size in sizes.items()}
+    first_hour = min(map(_sort_key, grown_paths), default="")
+    ends = {name: size if name in grown_paths and _sort_key(name) <= first_hour else read_sizes.get(name, 0) for name, size in sizes.items()}
     return {name: size for name, size in sorted(ends.items()) if size}
 
 
-def _order(path: str) -> str:
+def _sort_key(path: str) -> str:
     """Sort key for hours; paths without one come first."""
     match = _FOLDERS.search(path)
     return "T".join(match.groups()) if match is not None else ""

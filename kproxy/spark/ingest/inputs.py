@@ -57,7 +57,7 @@ def find_files(
     for path in paths:
         # Growing files first: one that is renamed meanwhile is then in both lists, not in neither.
         growing_files = _growing(path) if growing else []
-        listed_files = [file for file in _listed(spark, path, empty) if growing or not is_growing(file.uri)]
+        listed_files = [file for file in _list_files(spark, path, empty) if growing or not is_growing(file.uri)]
         new_files = {file.uri: file for file in (*listed_files, *growing_files)}
         if not new_files:
             raise UserError(f"{path}: {NO_INPUT} in it")
@@ -65,12 +65,12 @@ def find_files(
     return [files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)]
 
 
-def _listed(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
+def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
     if (root := local_input(spark, path)) is not None:
         with contextlib.suppress(OSError):  # Spark reports it
-            return _listed_here(root, empty)
+            return _list_local(root, empty)
     if spark is None or is_embedded(spark):
-        return _listed_by_python(path, empty)
+        return _list_by_python(path, empty)
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
@@ -79,20 +79,20 @@ def _listed(spark: SparkSession | None, path: str, empty: Callable[[str], object
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise UserError(f"{path}: no such file or directory") from None
-    explicit_uri = _named(path)
+    explicit_uri = _explicit_uri(path)
     for empty_path in sorted({_plain(uri) for uri in all_uris} - {_plain(uri) for uri, _, _ in rows}):
         if is_input(empty_path):
             empty(empty_path)
     return [File(uri, file_path, length) for uri, file_path, length in rows if is_input(file_path) or uri == explicit_uri]
 
 
-def _listed_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
+def _list_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
     root = local_output(None, path)
     if root is None:
         raise UserError(f"{path}: only Spark reads such a path: pass --engine spark")
     try:
         matches = [root] if root.exists() else glob_paths(path)
-        files = [file for match in matches for file in _listed_here(match, empty)]
+        files = [file for match in matches for file in _list_local(match, empty)]
     except OSError as error:
         raise UserError(f"{error.filename or path}: {error.strerror}") from None
     if not matches:
@@ -100,20 +100,20 @@ def _listed_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
     return files
 
 
-def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:
+def _list_local(root: Path, empty: Callable[[str], object]) -> list[File]:
     """List local files like Spark, which takes a job for each path."""
     entries = sorted(files_below(root))
     for path, size in entries:
         if not size and is_input(path.name):
             empty(str(path.absolute()))
-    explicit_uri = _named(str(root))
+    explicit_uri = _explicit_uri(str(root))
     files = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in entries if size]
     return [file for file in files if is_input(file.path) or file.uri == explicit_uri]
 
 
-def _named(path: str) -> str | None:
+def _explicit_uri(path: str) -> str | None:
     """Return the URI of a local file that was given explicitly, whatever its name, if it is readable."""
-    local = _here(path)
+    local = _as_local_path(path)
     if local is None or is_input(local.name) or not local.is_file():
         return None
     try:
@@ -128,14 +128,14 @@ def _plain(uri: str) -> str:
     return str(local_path(uri)) if uri.startswith("file:") else unquote(uri)
 
 
-def _here(path: str) -> Path | None:
+def _as_local_path(path: str) -> Path | None:
     """Return a local path in the form that Spark expects: its %XX are literal."""
     return Path(path.removeprefix("file:")) if urlsplit(path).scheme in ("", "file") else None
 
 
 def _growing(path: str) -> list[File]:
     """Return the hidden files at or below a path, which Spark skips."""
-    local = _here(path)
+    local = _as_local_path(path)
     if local is None:
         return []
     paths = local.rglob(".*.part") if local.is_dir() else [local] if local.is_file() else []

@@ -34,12 +34,12 @@ def parse_block(block: bytes) -> pa.Table | None:
         block.decode()  # Arrow does not check it
         read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=_PARSE)
-        return table.cast(_SCHEMA) if table.num_rows == count and _are_whole(table) else None
+        return table.cast(_SCHEMA) if table.num_rows == count and _are_complete_lines(table) else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None
 
 
-def _are_whole(table: pa.Table) -> bool:
+def _are_complete_lines(table: pa.Table) -> bool:
     """Whether all rows have a known format, and the required fields of their kind."""
     kinds, versions = table["kind"], table["v"]
     if kinds.null_count or versions.null_count or not set(kinds.unique().to_pylist()) <= KINDS.keys():

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.errors import UserError
-from kproxy.spark.columns import once
+from kproxy.spark.columns import computed_once
 from kproxy.spark.derived.clusters import clustered, names_cluster
 from kproxy.spark.derived.unique_ids import with_unique_ids
 from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
@@ -27,7 +27,7 @@ from kproxy.spark.session.embedded_engine import is_embedded
 
 _HOUR = timedelta(hours=1)
 #: Parts of which a sample of connections has some.
-_PARTS = 1_000_000
+_SAMPLE_PARTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def sampled(share: float) -> Column:
 
     A connection that is in a sample is in each larger one too.
     """
-    return F.pmod(F.xxhash64("connection_id"), F.lit(_PARTS)) < round(share * _PARTS)
+    return F.pmod(F.xxhash64("connection_id"), F.lit(_SAMPLE_PARTS)) < round(share * _SAMPLE_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ def open_lines(
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, all_frames).where(period.column()))
         # After the filter, in which a user writes the ids that are in the trace.
-        yield Lines(with_unique_ids(rows, rows if where is None else _chosen(rows, where)), clusters)
+        yield Lines(with_unique_ids(rows, rows if where is None else _filter_rows(rows, where)), clusters)
 
 
-def _chosen(rows: DataFrame, where: Column) -> DataFrame:
+def _filter_rows(rows: DataFrame, where: Column) -> DataFrame:
     """Return the rows that satisfy a condition."""
     if not is_embedded(rows.sparkSession):
         return rows.where(where)
     # Sail 0.7.2 fails if it moves a function of lists into the reader of Parquet; it moves nothing below `explode`.
-    return rows.withColumn("_chosen", once(where)).where("_chosen").drop("_chosen")
+    return rows.withColumn("_chosen", computed_once(where)).where("_chosen").drop("_chosen")

@@ -26,7 +26,7 @@ def local_input(spark: SparkSession | None, path: str) -> Path | None:
 
 def local_output(spark: SparkSession | None, path: str) -> Path | None:
     """Return the local path that an engine would write to, which need not exist; None if it is elsewhere."""
-    if not is_here(spark) or urlsplit(path).scheme not in ("", "file"):
+    if not uses_local_files(spark) or urlsplit(path).scheme not in ("", "file"):
         return None
     if spark is not None and not is_remote() and not path.startswith("file:/"):
         default_fs = spark._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")
@@ -35,7 +35,7 @@ def local_output(spark: SparkSession | None, path: str) -> Path | None:
     return Path(path.removeprefix("file:"))
 
 
-def is_here(spark: SparkSession | None) -> bool:
+def uses_local_files(spark: SparkSession | None) -> bool:
     """Whether an engine uses the files of this machine: not a Spark Connect server. None is Python itself."""
     return spark is None or not is_remote() or is_embedded(spark)
 

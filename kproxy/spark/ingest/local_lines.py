@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kproxy.spark.ingest.arrow import Batches
 from kproxy.spark.ingest.arrow_types import arrow_schema
-from kproxy.spark.ingest.convert import TableBatch, dated
+from kproxy.spark.ingest.convert import TableBatch, with_dates
 from kproxy.spark.ingest.decode import CaptureOptions, lines_of
 from kproxy.spark.ingest.files import bad_files, counts
 from kproxy.spark.ingest.inputs import File
@@ -43,6 +43,6 @@ def local_lines(
     has_bad_lines = table["corrupt"].null_count + table["damage"].null_count < 2 * table.num_rows
     bad_counts = rows.agg(*counts(), *bad_files()).first() if has_bad_lines else None
     all_counts = {"lines": table.num_rows, "corrupt": 0} if bad_counts is None else bad_counts.asDict()
-    return dated(rows.where("corrupt is null and damage is null")), TableBatch(
+    return with_dates(rows.where("corrupt is null and damage is null")), TableBatch(
         0, {file.uri: file.size for file in files}, form=PARQUET, **all_counts
     )

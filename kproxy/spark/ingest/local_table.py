@@ -18,7 +18,7 @@ from uuid import uuid4
 import msgspec
 
 #: Directories with names that begin with an underscore are no data (Spark, pyarrow, Hive).
-_NEW, _RECORDS = "_new", "_files"
+_STAGING, _RECORDS = "_new", "_files"
 _SUFFIX: Final = ".json"
 
 
@@ -37,7 +37,7 @@ def records(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def new_folder(folder: Path) -> Path:
     """Return a directory for the rows of a batch, which does not exist yet."""
-    return folder / _NEW / str(uuid4())
+    return folder / _STAGING / str(uuid4())
 
 
 def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
@@ -60,13 +60,13 @@ def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
     final = folder / f"batch={number}"
     if staged is None or final.exists():
         return final
-    staged_path = folder / _NEW / staged
+    staged_path = folder / _STAGING / staged
     return staged_path if staged_path.exists() else final  # renamed meanwhile
 
 
 def finish(folder: Path) -> None:
     """Complete the last steps of all batches that are part of the table, and remove what is not."""
-    staging_root = folder / _NEW
+    staging_root = folder / _STAGING
     batches = list(records(folder))
     for _, record in batches:
         for number in record.get("replaces") or ():

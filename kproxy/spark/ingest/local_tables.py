@@ -29,7 +29,7 @@ from kproxy.spark.ingest.schema import ROW
 #: Bytes of traces per task: at most, and at least, as a process takes as long to start as to read these.
 _TASK_BYTES, _MIN_TASK_BYTES = 64 << 20, 8 << 20
 #: How much longer a byte takes that is compressed or captured.
-_SLOWER = 10
+_SLOWDOWN = 10
 #: Bytes per block that is parsed at once, and of rows in memory per task before they are written.
 _BLOCK_BYTES, _BUFFER_BYTES = 4 << 20, 128 << 20
 _NO_HOUR: Final = "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
@@ -83,7 +83,7 @@ def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) ->
     """Write the lines of local files to ``date=…/hour=…`` below a new directory; return their counts."""
     folder.mkdir(parents=True)  # also if there are no lines
     total = WrittenCounts()
-    for counts in run_tasks(partial(_write, str(folder), str(uuid4()), options), list(enumerate(_tasks(files)))):
+    for counts in run_tasks(partial(_write_task, str(folder), str(uuid4()), options), list(enumerate(_tasks(files)))):
         total.add(counts)
     return total.as_dict()
 
@@ -109,10 +109,10 @@ def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
 
 def _weight(file: File) -> int:
     """Return the bytes of a plain trace that take about as long."""
-    return file.size if file.plain else _SLOWER * file.size
+    return file.size if file.plain else _SLOWDOWN * file.size
 
 
-def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> WrittenCounts:
+def _write_task(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> WrittenCounts:
     """Write the rows of a task, one file per hour; the number of files grows with rows that do not fit in memory."""
     number, pieces = task
     reader, total = Batches(ROW), WrittenCounts()
@@ -122,7 +122,7 @@ def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int,
     def flush() -> None:
         nonlocal parts
         rows = pa.Table.from_batches(pending, arrow_schema(ROW))
-        total.add(_counted(rows))
+        total.add(_count_lines(rows))
         _write_hours(rows, Path(folder), f"part-{number:05d}-{write_id}.c{parts:03d}.zstd.parquet")
         pending.clear()
         parts += 1
@@ -158,7 +158,7 @@ def _blocks(piece: Piece) -> Iterator[bytes]:
             yield block + (b"" if block.endswith(b"\n") else file.readline())
 
 
-def _counted(rows: pa.Table) -> WrittenCounts:
+def _count_lines(rows: pa.Table) -> WrittenCounts:
     counts = WrittenCounts(lines=rows.num_rows)
     for name in ("corrupt", "damage"):
         if rows[name].null_count < rows.num_rows:

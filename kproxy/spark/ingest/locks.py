@@ -23,7 +23,7 @@ _HELD: Final = set[Path]()
 
 
 @contextmanager
-def locked_here(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
+def lock_local_table(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
     """Hold the lock of a table in a local directory, in this process; `on_wait` is called once if another run has it.
 
     Raises:
@@ -32,9 +32,9 @@ def locked_here(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     path = (folder / _NAME).resolve()
     with path.open("ab") as file:
-        if not _acquired(path, file):
+        if not _try_acquire(path, file):
             on_wait()
-            while not _acquired(path, file):
+            while not _try_acquire(path, file):
                 time.sleep(_PAUSE_S)
         try:
             yield
@@ -42,7 +42,7 @@ def locked_here(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
             _HELD.discard(path)
 
 
-def _acquired(path: Path, file: IO[bytes]) -> bool:
+def _try_acquire(path: Path, file: IO[bytes]) -> bool:
     if path in _HELD:
         return False
     try:
@@ -54,7 +54,7 @@ def _acquired(path: Path, file: IO[bytes]) -> bool:
 
 
 @contextmanager
-def locked(spark: SparkSession, table: str, on_wait: Callable[[], object]) -> Iterator[bool]:
+def lock_table(spark: SparkSession, table: str, on_wait: Callable[[], object]) -> Iterator[bool]:
     """Hold the lock of a table; `on_wait` is called once if another run has it.
 
     Yields:
@@ -69,16 +69,16 @@ def locked(spark: SparkSession, table: str, on_wait: Callable[[], object]) -> It
     jvm.java.io.File(folder).mkdirs()
     file = jvm.java.io.RandomAccessFile(f"{folder}/{_NAME}", "rw")
     try:
-        if not _is_locked(file):
+        if not _try_lock(file):
             on_wait()
-            while not _is_locked(file):
+            while not _try_lock(file):
                 time.sleep(_PAUSE_S)
         yield True
     finally:
         file.close()
 
 
-def _is_locked(file: Any) -> bool:
+def _try_lock(file: Any) -> bool:
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -38,7 +38,7 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
     if count < 2:
         yield from map(function, tasks)
         return
-    processes = [_started() for _ in range(count)]
+    processes = [_start_process() for _ in range(count)]
     idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
     for process in processes:
         idle.put(process)
@@ -46,7 +46,7 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
     def run_task(task: Task) -> Any:
         process = idle.get()
         try:
-            return _answer(process, (function, task))
+            return _run_in_process(process, (function, task))
         finally:
             idle.put(process)
 
@@ -65,14 +65,14 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
                     file.close()  # type: ignore[union-attr]
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start_process() -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603  # Python with our own program
         [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         process_group=0,  # Ctrl-C is for this process alone
     )  # fmt: skip
 
 
-def _answer(process: subprocess.Popen[bytes], call: tuple[Callable[[Task], Result], Task]) -> Result:
+def _run_in_process(process: subprocess.Popen[bytes], call: tuple[Callable[[Task], Result], Task]) -> Result:
     assert process.stdin is not None
     assert process.stdout is not None
     try:

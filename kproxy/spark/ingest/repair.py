@@ -11,16 +11,16 @@ from pyspark.sql.utils import is_remote
 
 from kproxy.errors import UserError
 from kproxy.spark.ingest import local_table
-from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, written_twice
+from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, batches_written_twice
 from kproxy.spark.ingest.decode import local_path
 from kproxy.spark.ingest.local_files import local_input
-from kproxy.spark.ingest.locks import delete, locked
+from kproxy.spark.ingest.locks import delete, lock_table
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """The result for a batch with duplicate lines.
 
     Attributes:
@@ -36,7 +36,7 @@ class Repaired:
     again: Sequence[str]
 
 
-def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[Repaired]:
+def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[RepairResult]:
     """Remove duplicate lines from a table; can be killed at any time and run again.
 
     Of batches that two runs have written, and of files that are in several batches, the distinct rows are written as a
@@ -47,7 +47,7 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
     """
     if is_remote():
         raise UserError("a Spark Connect server cannot delete files: repair the table with a local session")
-    with locked(spark, table, on_wait) as has_lock:
+    with lock_table(spark, table, on_wait) as has_lock:
         if (folder := local_input(spark, table)) is not None:
             local_table.finish(folder)
         batches = records(spark, table)
@@ -59,7 +59,7 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
         for batch in batches:
             by_number.setdefault(batch.number, []).append(batch)
         duplicated_numbers = {number for number, records_of_number in by_number.items() if len(records_of_number) > 1}
-        invalid = duplicated_numbers | written_twice(spark, table, batches)
+        invalid = duplicated_numbers | batches_written_twice(spark, table, batches)
         used_numbers, kept_files, results = set(by_number), set[str](), []
         for number in sorted(
             by_number, key=lambda number: (number in invalid, number)
@@ -73,7 +73,7 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
         return results
 
 
-def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]) -> Repaired:
+def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]) -> RepairResult:
     """Write the distinct rows of a batch, which may have several records, as another batch."""
     number = batches[0].number
     files = {uri: size for batch in batches for uri, size in batch.files.items()}
@@ -88,15 +88,15 @@ def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new
         expected_lines = max(batch.lines for batch in batches)
         # Each record counts the lines of its own files: comparable if all of these exist.
         lost = len(own_files) == len(files) and lines < expected_lines
-        if not (lost and all(map(_is_there, own_files))):
+        if not (lost and all(map(_exists, own_files))):
             write_batch(distinct_rows, table, PARQUET, new_number)
             write_record(spark, table, replace(batches[0], number=new_number, files=own_files, lines=lines, corrupt=corrupt))
         distinct_rows.unpersist()
     delete(spark, f"{table}/_files/batch={number}")
     delete(spark, f"{table}/batch={number}")
-    read_again = sorted(own_files) if lost and all(map(_is_there, own_files)) else []
-    return Repaired(number, old_line_count - lines, lost, read_again)
+    read_again = sorted(own_files) if lost and all(map(_exists, own_files)) else []
+    return RepairResult(number, old_line_count - lines, lost, read_again)
 
 
-def _is_there(uri: str) -> bool:
+def _exists(uri: str) -> bool:
     return uri.startswith("file:") and local_path(uri).is_file()

@@ -61,7 +61,7 @@ def required_fields(kind: str) -> list[str]:
     return [field.name for field in _fields(kind) if field.required]
 
 
-def _trace() -> T.StructType:
+def _trace_type() -> T.StructType:
     columns: dict[str, T.DataType] = {"kind": T.StringType()}
     for kind in KINDS:
         for field in _fields(kind):
@@ -72,7 +72,7 @@ def _trace() -> T.StructType:
 
 
 #: A line of a trace.
-TRACE = _trace()
+TRACE = _trace_type()
 
 #: A line with its file. Or `corrupt`, a text that is not a line, or `damage`, a sentence about a file that could not be
 #: read completely; then all columns of TRACE are null.
@@ -85,7 +85,7 @@ TEXT = T.StructType([T.StructField("value", T.BinaryType()), T.StructField("file
 TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.StructField("hour", T.IntegerType())])
 
 
-def is_whole(line: Column) -> Column:
+def is_complete_line(line: Column) -> Column:
     """Whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
 
     def has_all_fields(kind: str) -> Column:

@@ -30,7 +30,7 @@ def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
         writer = rows.write.format(DELTA).mode("overwrite").options(replaceWhere=f"batch = {number}", **_MERGE)
         writer.partitionBy(*_BY_BATCH).save(table)
     else:
-        name = _iceberg(rows.sparkSession, table)
+        name = _iceberg_name(rows.sparkSession, table)
         rows.writeTo(name).options(**_MERGE).overwrite(F.col("batch") == number)
 
 
@@ -39,11 +39,11 @@ def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[i
     if form == PARQUET:
         paths = [f"{table}/batch={number}" for number in numbers]
         return spark.read.schema(TABLE).option("basePath", table).parquet(*paths).select(*TABLE.names)
-    rows = spark.read.format(DELTA).load(table) if form == DELTA else spark.table(_iceberg(spark, table))
+    rows = spark.read.format(DELTA).load(table) if form == DELTA else spark.table(_iceberg_name(spark, table))
     return rows.where(F.col("batch").isin(*numbers)).to(TABLE)
 
 
-def _iceberg(spark: SparkSession, table: str) -> str:
+def _iceberg_name(spark: SparkSession, table: str) -> str:
     """Return a session's name for the Iceberg table in a directory; creates the table if needed.
 
     Iceberg needs a catalog for writing to directories: this creates one for the table's directory.

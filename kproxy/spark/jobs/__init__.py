@@ -17,7 +17,7 @@ from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kproxy.spark.registry import Registered, Registry
+from kproxy.spark.registry import RegisteredFunction, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: topics and brokers are unique within a cluster only: the column `cluster` of lines identifies it
 #: (`kproxy.spark.derived.clusters.clustered`); without the column all lines are of one cluster.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
-Job: TypeAlias = Registered[Run]
+Job: TypeAlias = RegisteredFunction[Run]
 
 #: Tables for storage. They are computed only on request, or if tables are written to files.
 STORED: Final = frozenset({"facts"})
@@ -54,7 +54,7 @@ def job(help_: str) -> Callable[[Run], Run]:
     return register
 
 
-def planned(
+def plan_jobs(
     job_names: Iterable[str], lines: DataFrame, overrides: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({})
 ) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
     """Yield jobs by name, each with a function that returns its table; while one runs, the plans of the next are made.

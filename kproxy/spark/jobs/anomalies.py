@@ -9,11 +9,11 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, once, view
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty, computed_once, view
 from kproxy.spark.derived.connection_ids import source
-from kproxy.spark.derived.observed_time import observed, slot
+from kproxy.spark.derived.observed_time import observed_durations, slot
 from kproxy.spark.jobs import job
-from kproxy.spark.sentences import amount, duration, fixed, text
+from kproxy.spark.sentences import amount, duration, fixed_point, text
 
 _HOUR, _DAY, _WEEK_DAYS = 3600, 86_400, 7
 #: Hours are compared by parts of ten minutes.
@@ -29,8 +29,8 @@ _MIN_OF_SLOT = 60
 #: Minimum responses for a share or a 99th percentile.
 _MIN_RESPONSES = 100
 #: Threshold in deviations. With a minimum deviation of a tenth, differences below half of the usual are never reported.
-_UNUSUAL = 5
-_TENTH = 0.1
+_UNUSUAL_DEVIATIONS = 5
+_MIN_SHARE_OF_USUAL = 0.1
 #: Smaller deviations of a latency are noise of clocks and schedulers.
 _MIN_US = 200
 #: The relative standard error of a 99th percentile of n latencies is this divided by the square root of n. The value is
@@ -41,7 +41,7 @@ _MAD = 1.4826
 
 _US = 1_000_000
 _P99 = 0.99
-_WHAT = ("cluster", "by", "api", "value")
+_ITEM = ("cluster", "by", "api", "value")
 #: The values are rounded before they are compared, and sums are in a fixed order: every engine finds the same rows.
 _VALUE_DIGITS, _DEVIATION_DIGITS = 6, 3
 #: 1970-01-01 was a Thursday; Monday is 0.
@@ -88,19 +88,19 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
         - sentence (string): a description
     """
     calendar = _Calendar(time_zone, since)
-    measures = _rates(lines, calendar).unionByName(_answers(lines, calendar))
+    measures = _rates(lines, calendar).unionByName(_response_measures(lines, calendar))
     is_weekly = F.size("weeks") >= _MIN_WEEKS
     compared_hours = (
         measures.where(is_weekly | (F.size("others") >= _MIN_DAYS))
         .withColumn("days", F.when(is_weekly, F.col("weeks")).otherwise(F.col("others")))
-        .withColumn("usual", once(_median(F.col("days"))))
-        .withColumn("weekly", once(F.coalesce(_median(F.col("weeks")), "usual")))
-        .withColumn("center", once(_median(F.col("others"))))
-        .withColumn("spread", once(F.greatest(_spread("days", "usual"), _spread("others", "center"))))
-        .withColumn("deviation", once(_deviation(F.col("usual"))))
+        .withColumn("usual", computed_once(_median(F.col("days"))))
+        .withColumn("weekly", computed_once(F.coalesce(_median(F.col("weeks")), "usual")))
+        .withColumn("center", computed_once(_median(F.col("others"))))
+        .withColumn("spread", computed_once(F.greatest(_spread("days", "usual"), _spread("others", "center"))))
+        .withColumn("deviation", computed_once(_deviation(F.col("usual"))))
     )
     table = compared_hours.where(_is_unusual(F.col("deviation")) & _is_unusual(_deviation(F.col("weekly")))).select(
-        *_WHAT,
+        *_ITEM,
         F.timestamp_seconds("hour").alias("since"),
         "measure",
         F.round("actual", _VALUE_DIGITS).alias("actual"),
@@ -109,7 +109,7 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
         F.size("days").alias("days"),
     )
     return table.select("*", _sentence().alias("sentence")).orderBy(
-        F.desc(F.abs("deviation")), "since", *_WHAT, "measure"
+        F.desc(F.abs("deviation")), "since", *_ITEM, "measure"
     )
 
 
@@ -130,7 +130,7 @@ class _Calendar:
 
 
 def _is_unusual(deviation: Column) -> Column:
-    return (deviation >= _UNUSUAL) | ((F.col("measure") == "rate") & (deviation <= -_UNUSUAL))
+    return (deviation >= _UNUSUAL_DEVIATIONS) | ((F.col("measure") == "rate") & (deviation <= -_UNUSUAL_DEVIATIONS))
 
 
 def _deviation(usual: Column) -> Column:
@@ -158,13 +158,13 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
             _slot().alias("slot"),
         )
         .agg(F.count("*").alias("requests"))
-        .select("cluster", "api", "source", "slot", "requests", _views())
+        .select("cluster", "api", "source", "slot", "requests", _item_views())
         .groupBy("cluster", "view.by", "api", "view.value", "source", "slot")
         .agg(F.sum("requests").alias("requests"))
     )
-    items = requests_by_slot.groupBy(*_WHAT).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
+    items = requests_by_slot.groupBy(*_ITEM).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
     observable_slots = (
-        items.select(*_WHAT, "first", F.explode("all").alias("source"))
+        items.select(*_ITEM, "first", F.explode("all").alias("source"))
         .join(F.broadcast(_observed(lines)), "source")
         .where(F.col("slot") >= F.col("first"))
         .drop("first")
@@ -172,39 +172,39 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     counts_by_slot = (
         observable_slots.withColumn("requests", F.lit(None).cast("long"))
         .unionByName(requests_by_slot.withColumn("seconds", F.lit(None).cast("double")))
-        .groupBy(*_WHAT, "source", "slot")
+        .groupBy(*_ITEM, "source", "slot")
         .agg(F.coalesce(F.sum("requests"), F.lit(0)).alias("requests"), F.max("seconds").alias("seconds"))
         .where(F.col("seconds").isNotNull())
     )
     slot_key = F.struct("source", F.pmod("slot", F.lit(_HOUR)).alias("place"))
     hours = (
-        counts_by_slot.groupBy(*_WHAT, "slot")
+        counts_by_slot.groupBy(*_ITEM, "slot")
         .agg(
             F.max("seconds").alias("seconds"),
             F.collect_list(F.struct(slot_key.alias("place"), F.struct("requests", "seconds").alias("part"))).alias(
                 "parts"
             ),
         )
-        .groupBy(*_WHAT, _hour(F.col("slot")).alias("hour"))
+        .groupBy(*_ITEM, _hour(F.col("slot")).alias("hour"))
         .agg(
-            total(F.collect_list("seconds")).alias("seconds"),
-            in_order(F.flatten(F.collect_list("parts"))).alias("parts"),
+            sorted_sum(F.collect_list("seconds")).alias("seconds"),
+            sorted_map(F.flatten(F.collect_list("parts"))).alias("parts"),
         )
     )
     requests = F.aggregate(
         F.map_entries("day.parts"), F.lit(0).cast("long"), lambda so_far, entry: so_far + entry["value"]["requests"]
     )
-    return _with_others(
-        hours, calendar, ("hour", "seconds", "parts"), lambda other: _in_same_parts(F.col("day"), other), kinds=True
+    return _with_other_days(
+        hours, calendar, ("hour", "seconds", "parts"), lambda other: _rate_in_same_parts(F.col("day"), other), kinds=True
     ).select(
-        *_WHAT, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
+        *_ITEM, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
         F.col("day.seconds").alias("amount"), "others", "weeks",
     ).where(F.col("amount") >= _MIN_SECONDS)  # fmt: skip
 
 
 def _observed(lines: DataFrame) -> DataFrame:
     """Return the seconds of each slot that each source observed."""
-    frame = observed(lines, source(across_runs=True), _SLOT * _US)
+    frame = observed_durations(lines, source(across_runs=True), _SLOT * _US)
     return frame.select(
         F.col("by").alias("source"),
         (F.col("slot") / _US).cast("long").alias("slot"),
@@ -216,7 +216,7 @@ def _slot() -> Column:
     return (slot(F.col("ts"), _SLOT * _US) / _US).cast("long")
 
 
-def _in_same_parts(day: Column, other_day: Column) -> Column:
+def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
     """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
 
     def add(sums: Column, entry: Column) -> Column:
@@ -234,9 +234,9 @@ def _in_same_parts(day: Column, other_day: Column) -> Column:
     return F.aggregate(F.map_entries(day["parts"]), zero, add, rate)
 
 
-def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
+def _response_measures(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     """Return the error share and 99th percentile of each item in each hour with enough responses, and on other days."""
-    hours = _hours(lines)
+    hours = _response_hours(lines)
 
     def measure(name: str, actual: Column, amount: Column) -> Column:
         columns = {"measure": F.lit(name), "hour": F.col("hour"), "actual": actual, "amount": amount.cast("double")}
@@ -244,22 +244,22 @@ def _answers(lines: DataFrame, calendar: _Calendar) -> DataFrame:
 
     error_share = measure("errors", F.try_divide("failed", "responses"), F.col("responses"))
     p99 = measure("p99", F.col("p99"), F.col("answered"))
-    measures = hours.select(*_WHAT, F.explode(F.array_compact(F.array(error_share, p99))).alias("day")).select(
-        *_WHAT, "day.*"
+    measures = hours.select(*_ITEM, F.explode(F.array_compact(F.array(error_share, p99))).alias("day")).select(
+        *_ITEM, "day.*"
     )
-    return _with_others(
+    return _with_other_days(
         measures, calendar, ("hour", "actual", "amount"), lambda other: other["actual"], "measure"
-    ).select(*_WHAT, "measure", "day.hour", "day.actual", "day.amount", "others", "weeks")  # fmt: skip
+    ).select(*_ITEM, "measure", "day.hour", "day.actual", "day.amount", "others", "weeks")  # fmt: skip
 
 
-def _hours(lines: DataFrame) -> DataFrame:
+def _response_hours(lines: DataFrame) -> DataFrame:
     """Return the decoded responses, failed ones, answered ones and 99th percentile of each item in each hour."""
-    has_error = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
+    has_error = F.when(is_decoded(), F.size(array_or_empty(F.col("errors"))) > 0)
     return (
         _frames(lines)
         .where(F.col("kind") == "response")
         .select(
-            "api", "cluster", "latency_us", has_error.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views()
+            "api", "cluster", "latency_us", has_error.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _item_views()
         )
         .groupBy("cluster", "view.by", "api", "view.value", "hour")
         .agg(
@@ -271,7 +271,7 @@ def _hours(lines: DataFrame) -> DataFrame:
     )
 
 
-def _with_others(
+def _with_other_days(
     hours: DataFrame, calendar: _Calendar, day: Sequence[str], value: Callable[[Column], Column], *extra_columns: str,
     kinds: bool = False,
 ) -> DataFrame:  # fmt: skip
@@ -298,21 +298,21 @@ def _with_others(
     same_kind = F.filter("known", is_same_kind) if kinds else F.col("known")
     return (
         hours.withColumn("local", calendar.local(F.col("hour")))
-        .groupBy(*_WHAT, *extra_columns, F.pmod("local", F.lit(_DAY)))
+        .groupBy(*_ITEM, *extra_columns, F.pmod("local", F.lit(_DAY)))
         .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"), *day)).alias("days"))
         .where(F.size("days") > _MIN_WEEKS)
-        .select(*_WHAT, *extra_columns, "days", F.explode("days").alias("day"))
+        .select(*_ITEM, *extra_columns, "days", F.explode("days").alias("day"))
         .where(calendar.is_reported(F.col("day.hour")))
-        .withColumn("known", once(with_value))
+        .withColumn("known", computed_once(with_value))
         .select(
-            *_WHAT, *extra_columns, "day",
-            F.transform(same_kind, _value).alias("others"),
-            F.transform(F.filter("known", is_same_weekday), _value).alias("weeks"),
+            *_ITEM, *extra_columns, "day",
+            F.transform(same_kind, _day_value).alias("others"),
+            F.transform(F.filter("known", is_same_weekday), _day_value).alias("weeks"),
         )
     )  # fmt: skip
 
 
-def _value(other_day: Column) -> Column:
+def _day_value(other_day: Column) -> Column:
     return other_day["value"]
 
 
@@ -325,7 +325,7 @@ def _frames(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
 
 
-def _views() -> Column:
+def _item_views() -> Column:
     """The items that a frame counts for."""
     no_value = F.lit(None).cast("string")
     return F.explode(
@@ -340,7 +340,7 @@ def _noise(usual: Column) -> Column:
     share_noise = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
     latency_noise = F.greatest(usual * _P99_ERROR / F.sqrt(amount), F.lit(_MIN_US))
     return F.when(measure == "errors", share_noise).otherwise(
-        F.greatest(usual * _TENTH, F.when(measure == "rate", rate_noise).otherwise(latency_noise))
+        F.greatest(usual * _MIN_SHARE_OF_USUAL, F.when(measure == "rate", rate_noise).otherwise(latency_noise))
     )
 
 
@@ -353,7 +353,7 @@ def _sentence() -> Column:
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
             measure == "errors",
-            text("errors in ", fixed(actual, 2, 0.01), " % of responses, usually ", fixed(usual, 2, 0.01), " %"),
+            text("errors in ", fixed_point(actual, 2, 0.01), " % of responses, usually ", fixed_point(usual, 2, 0.01), " %"),
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )
@@ -372,11 +372,11 @@ def _median(numbers: Column) -> Column:
     return F.when(size > 0, (low + high) / 2)
 
 
-def total(fractions: Column) -> Column:
+def sorted_sum(fractions: Column) -> Column:
     """The sum of an array, in sorted order: the order in which tasks deliver fractions would change its last digit."""
     return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, fraction: so_far + fraction)
 
 
-def in_order(entries: Column) -> Column:
+def sorted_map(entries: Column) -> Column:
     """A map whose entries are sorted by key, so that sums over them have the same last digit in each run."""
     return F.map_from_entries(F.array_sort(entries))

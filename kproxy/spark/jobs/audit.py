@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
-from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name, topic_names
-from kproxy.spark.derived.topic_errors import topic_place
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name, topic_names
+from kproxy.spark.derived.topic_errors import topic_index
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
@@ -67,7 +67,7 @@ def audit(lines: DataFrame) -> DataFrame:
     frames_by_topic = frames.select(
         "cluster", "kind", "ts", "principal", "api", "group_id", "errors", "topics", is_decoded().alias("decoded"),
         client_name().alias("client"), host(F.col("client")).alias("host"), F.explode(topics).alias("topic"),
-    ).withColumn("names", _errors())  # fmt: skip
+    ).withColumn("names", _topic_error_names())  # fmt: skip
     is_denied = F.exists("names", lambda name: name.isin(*DENIALS))
     table = frames_by_topic.groupBy("cluster", "principal", "api", "topic", "group_id").agg(
         F.count_if(F.col("kind") == "request").alias("requests"),
@@ -75,8 +75,8 @@ def audit(lines: DataFrame) -> DataFrame:
         F.count_if(F.col("decoded") & (F.size("names") > 0)).alias("failed"),
         F.count_if(F.col("decoded") & is_denied).alias("denied"),
         F.mode(F.get("names", F.lit(0)), True).alias("error"),
-        _some("client").alias("clients"),
-        _some("host").alias("hosts"),
+        _some_names("client").alias("clients"),
+        _some_names("host").alias("hosts"),
         F.min("ts").alias("first_at"),
         F.max("ts").alias("last_at"),
     )
@@ -89,16 +89,16 @@ def audit(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _errors() -> Column:
+def _topic_error_names() -> Column:
     """The names of the errors of a topic, and of those of no topic."""
 
     def is_own(error: Column) -> Column:
-        index = topic_place(error)
+        index = topic_index(error)
         return index.isNull() | (topic_name(F.get("topics", index)) == F.col("topic"))
 
     own_errors = F.filter("errors", is_own)
-    return maybe(F.transform(own_errors, lambda error: error["name"]))
+    return array_or_empty(F.transform(own_errors, lambda error: error["name"]))
 
 
-def _some(name: str) -> Column:
+def _some_names(name: str) -> Column:
     return F.slice(F.array_sort(F.collect_set(name)), 1, _MAX_NAMED)

@@ -11,10 +11,10 @@ from dissectors.schemas.oldest_clients import OLDEST_RELEASES, RELEASE, WRAPPED_
 from dissectors.schemas.release_versions import served
 from dissectors.schemas.removed_versions import newest_release
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
-from kproxy.spark.columns import constants, place_in, set_over
+from kproxy.spark.columns import constant_map, position_in, set_over
 from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
-from kproxy.spark.sentences import chosen, text
+from kproxy.spark.sentences import lookup, text
 
 _WORST_FIRST = (Kafka4Verdict.REFUSED, Kafka4Verdict.UNKNOWN, Kafka4Verdict.WORKS)
 _CLIENT = ("client", "software_name", "software_version", "cluster")
@@ -54,11 +54,11 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     """
     release = release or newest_release()
     is_use = F.col("api_key").isNotNull()
-    rows = _with_verdict(_used(lines), release)
+    rows = _with_verdict(_version_rows(lines), release)
     by_client = Window.partitionBy(*_CLIENT)
     worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(by_client)
     unserved = set_over(F.when(~F.col("served"), F.col("api")), by_client)
-    first_refusal = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_age(), "refused_from"))).over(by_client)
+    first_refusal = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_line_position(), "refused_from"))).over(by_client)
     rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first_refusal})
     verdict = F.when(is_use, F.col("verdict")).otherwise(F.col("worst.verdict"))
     return rows.select(
@@ -73,11 +73,11 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
         "negotiates",
         verdict.alias("verdict"),
         F.when(is_use, F.col("refused_from")).otherwise(F.col("first.refused_from")).alias("refused_from"),
-        F.when(is_use, _of_use(release)).otherwise(_of_client(release)).alias("reason"),
-    ).orderBy(is_use, place_in(_WORST_FIRST, "verdict"), F.desc("requests"), *_CLIENT, "api", "api_version")
+        F.when(is_use, _use_reason(release)).otherwise(_client_reason(release)).alias("reason"),
+    ).orderBy(is_use, position_in(_WORST_FIRST, "verdict"), F.desc("requests"), *_CLIENT, "api", "api_version")
 
 
-def _used(lines: DataFrame) -> DataFrame:
+def _version_rows(lines: DataFrame) -> DataFrame:
     """Return one row per client, without an API, and one for each API version that it uses."""
     version = F.struct("api_key", "api", "api_version")
     return (
@@ -106,14 +106,14 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
     is_served = F.coalesce(version.between(lowest, highest), F.lit(False)) | (F.col("api_key") == API_VERSIONS)
     limit = (
         F.when(lowest.isNull(), text("has no ", F.col("api")))
-        .when(version < lowest, text("serves ", F.col("api"), " from ", _v(lowest), " on"))
-        .otherwise(text("serves ", F.col("api"), " up to ", _v(highest)))
+        .when(version < lowest, text("serves ", F.col("api"), " from ", _version_text(lowest), " on"))
+        .otherwise(text("serves ", F.col("api"), " up to ", _version_text(highest)))
     )
     rows = (
         rows.withColumns(
             {
-                "lowest": constants({key: bounds[0] for key, bounds in ranges.items()})[F.col("api_key")],
-                "highest": constants({key: bounds[1] for key, bounds in ranges.items()})[F.col("api_key")],
+                "lowest": constant_map({key: bounds[0] for key, bounds in ranges.items()})[F.col("api_key")],
+                "highest": constant_map({key: bounds[1] for key, bounds in ranges.items()})[F.col("api_key")],
                 "refused_from": refused_since(F.col("api_key"), version),
             }
         )
@@ -127,7 +127,7 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (
             (best >= lowest) & ~F.col("keeps_up"),
             Kafka4Verdict.REFUSED,
-            text(F.col("best.server"), " also serves ", _v(best), ", which the client does not use"),
+            text(F.col("best.server"), " also serves ", _version_text(best), ", which the client does not use"),
         ),
         (
             F.col("negotiates"),
@@ -140,24 +140,24 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
     verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
     reasons = F.coalesce(*(F.when(case, reason) for case, _, reason in cases))  # the reason of a case is not null
     with_verdicts = rows.withColumns({"verdict": verdicts, "why": reasons})
-    return with_verdicts.withColumn("rank", place_in(_WORST_FIRST, "verdict"))
+    return with_verdicts.withColumn("rank", position_in(_WORST_FIRST, "verdict"))
 
 
-def _of_use(release: str) -> Column:
+def _use_reason(release: str) -> Column:
     """The reason for the verdict of a use."""
     return F.when(F.col("served"), text(f"Kafka {release} serves it")).otherwise(
         text(f"Kafka {release} ", F.col("limit"), "; ", F.col("why"))
     )
 
 
-def _of_client(release: str) -> Column:
+def _client_reason(release: str) -> Column:
     """The reason for the verdict of a client: its worst use."""
     worst, others = F.col("worst"), F.col("others")
-    use_text = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
+    use_text = text("uses ", worst["api"], " ", _version_text(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
     others_text = F.when(others == 1, " (and 1 more API)").when(
         others > 1, text(" (and ", others.cast("string"), " more APIs)")
     )
-    library, oldest_release, is_recent = _named_in_kip()
+    library, oldest_release, is_recent = _kip_requirement()
     requirement = F.when(is_recent.isNotNull(), text("KIP-896 requires ", library, " ", oldest_release, " or later"))
     fulfilled = F.when(is_recent, ", which it is").otherwise("")
     requirement_note = text(" (", requirement, fulfilled, ")")
@@ -180,22 +180,22 @@ def _of_client(release: str) -> Column:
     )
 
 
-def _named_in_kip() -> tuple[Column, Column, Column]:
+def _kip_requirement() -> tuple[Column, Column, Column]:
     """The library, its oldest working release, and whether the client is at least that; null if KIP-896 lacks it."""
     wrapped_version = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
     library = F.when(wrapped_version.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
     release = F.regexp_extract(F.coalesce(wrapped_version, "software_version"), RELEASE, 1)
-    oldest_release = chosen(library, OLDEST_RELEASES)
-    return library, oldest_release, _numbers(F.nullif(release, F.lit(""))) >= _numbers(oldest_release)
+    oldest_release = lookup(library, OLDEST_RELEASES)
+    return library, oldest_release, _release_numbers(F.nullif(release, F.lit(""))) >= _release_numbers(oldest_release)
 
 
-def _numbers(release: Column) -> Column:
+def _release_numbers(release: Column) -> Column:
     return F.split(release, r"\.").cast("array<int>")
 
 
-def _age() -> Column:
-    return place_in(releases.lines(), "refused_from")
+def _line_position() -> Column:
+    return position_in(releases.lines(), "refused_from")
 
 
-def _v(version: Column) -> Column:
+def _version_text(version: Column) -> Column:
     return text("v", version.cast("string"))

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name
 from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
@@ -91,7 +91,7 @@ def _first_batches(lines: DataFrame, *apis: str) -> DataFrame:
     batches = F.arrays_zip(
         F.col("entry.partitions").alias("partition"),
         F.col("entry.offsets").alias("base_offset"),
-        maybe(F.col("entry.ages_ms")).alias("age_ms"),
+        array_or_empty(F.col("entry.ages_ms")).alias("age_ms"),
     )
     entries = lines.where(is_decoded(*apis)).select(
         "cluster", "server", "connection_id", "offset",
@@ -99,7 +99,7 @@ def _first_batches(lines: DataFrame, *apis: str) -> DataFrame:
         client_name().alias("client"), host(F.col("client")).alias("host"), F.col("group_id").alias("own_group"),
         F.explode("topics").alias("entry"),
     )  # fmt: skip
-    by_topic = entries.where(F.size(maybe(F.col("entry.offsets"))) > 0).select(
+    by_topic = entries.where(F.size(array_or_empty(F.col("entry.offsets"))) > 0).select(
         "*",
         topic_name(F.col("entry")).alias("topic"),
         F.coalesce("entry.append_time", F.lit(False)).alias("append_time"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, once, place_in, topic_name, view
-from kproxy.spark.derived.topic_errors import placed_errors, topic_place
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty, computed_once, position_in, topic_name, view
+from kproxy.spark.derived.topic_errors import errors_about_topics, topic_index
 from kproxy.spark.jobs import job
 
 #: Separates names of topics.
@@ -48,20 +48,20 @@ def errors(lines: DataFrame) -> DataFrame:
             F.to_json("errors").alias("errors"),
         )
         .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
-        .withColumn("topics", once(F.split(F.nullif("topics", F.lit("")), _BETWEEN)))
-        .withColumn("errors", once(F.from_json("errors", _ERRORS)))
+        .withColumn("topics", computed_once(F.split(F.nullif("topics", F.lit("")), _BETWEEN)))
+        .withColumn("errors", computed_once(F.from_json("errors", _ERRORS)))
     )  # fmt: skip
     response_errors = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
-    topic_errors = F.array_distinct(F.transform(placed_errors(), lambda error: _error(error, topic_place(error))))
+    topic_errors = F.array_distinct(F.transform(errors_about_topics(), lambda error: _error(error, topic_index(error))))
     # The null added to a response's errors counts the response itself.
-    all_errors = F.array_append(F.concat(maybe(response_errors), maybe(topic_errors)), F.lit(None))
+    all_errors = F.array_append(F.concat(array_or_empty(response_errors), array_or_empty(topic_errors)), F.lit(None))
     response_views = F.array(
         view("api", F.col("api")),
         view("client", F.col("client")),
         view("broker", F.col("server")),
         view("principal", F.col("principal")),
     )
-    topic_views = maybe(F.transform("topics", lambda topic: view("topic", F.nullif(topic, F.lit("")))))
+    topic_views = array_or_empty(F.transform("topics", lambda topic: view("topic", F.nullif(topic, F.lit("")))))
     error_topic = F.col("error.topic")
     views = (
         F.when(F.col("error").isNull(), F.concat(response_views, topic_views))
@@ -92,7 +92,7 @@ def errors(lines: DataFrame) -> DataFrame:
         "share",
         "first_at",
         "last_at",
-    ).orderBy(place_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code", "cluster")
+    ).orderBy(position_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code", "cluster")
 
 
 def _error(entry: Column, topic: Column) -> Column:

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import carries_records, client_name, is_decoded, maybe, topic_name
+from kproxy.spark.columns import carries_records, client_name, is_decoded, array_or_empty, topic_name
 from kproxy.spark.derived.latency_sketch import bucket
 from kproxy.spark.jobs import job
 
@@ -54,13 +54,13 @@ def facts(lines: DataFrame) -> DataFrame:
     """
     is_request, has_records = F.col("kind") == "request", carries_records()
     records = F.aggregate(
-        maybe(F.col("topics")), F.lit(0).cast("long"),
+        array_or_empty(F.col("topics")), F.lit(0).cast("long"),
         lambda total, entry: total + F.coalesce(entry["records"], F.lit(0)),
     )  # fmt: skip
-    frame_facts = _counted(F.lit(None).cast("string"), F.col("size"), F.when(has_records, records))
+    frame_facts = _count_struct(F.lit(None).cast("string"), F.col("size"), F.when(has_records, records))
     topic_facts = F.transform(
         "topics",
-        lambda entry: _counted(topic_name(entry), F.when(has_records, entry["bytes"]), F.when(has_records, entry["records"])),
+        lambda entry: _count_struct(topic_name(entry), F.when(has_records, entry["bytes"]), F.when(has_records, entry["records"])),
     )
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull()).select(
         "cluster",
@@ -71,10 +71,10 @@ def facts(lines: DataFrame) -> DataFrame:
         F.col("server").alias("broker"),
         is_request.alias("asks"),
         is_decoded().alias("decoded"),
-        (is_decoded() & (F.size(maybe(F.col("errors"))) > 0)).alias("failed"),
+        (is_decoded() & (F.size(array_or_empty(F.col("errors"))) > 0)).alias("failed"),
         (F.coalesce("throttle_time_ms", F.lit(0)) * 1000).alias("throttle_us"),
         F.greatest("latency_us", F.lit(0)).alias("latency_us"),
-        F.explode(F.concat(F.array(frame_facts), _by_topic(maybe(topic_facts)))).alias("counted"),
+        F.explode(F.concat(F.array(frame_facts), _merge_topics(array_or_empty(topic_facts)))).alias("counted"),
     )
     request_count, response_count = F.col("asks").cast("long"), (~F.col("asks")).cast("long")
     by_bucket = (
@@ -105,14 +105,14 @@ def facts(lines: DataFrame) -> DataFrame:
     )
 
 
-def _counted(topic: Column, size: Column, records: Column) -> Column:
+def _count_struct(topic: Column, size: Column, records: Column) -> Column:
     columns = {"topic": topic, "bytes": F.coalesce(size, F.lit(0)), "records": F.coalesce(records, F.lit(0))}
     return F.struct(
         *(column.cast("string" if name == "topic" else "long").alias(name) for name, column in columns.items())
     )
 
 
-def _by_topic(entries: Column) -> Column:
+def _merge_topics(entries: Column) -> Column:
     """One entry per topic: a broker may split a topic into several, which is rare."""
     names = F.array_distinct(F.transform(entries, lambda entry: entry["topic"]))
 
@@ -121,6 +121,6 @@ def _by_topic(entries: Column) -> Column:
         return F.aggregate(own_entries, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[value])
 
     merged = F.transform(
-        F.array_compact(names), lambda name: _counted(name, sum_of(name, "bytes"), sum_of(name, "records"))
+        F.array_compact(names), lambda name: _count_struct(name, sum_of(name, "bytes"), sum_of(name, "records"))
     )
     return F.when(F.size(entries) == F.size(F.array_compact(names)), entries).otherwise(merged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name
 from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
@@ -76,21 +76,21 @@ def fetches(lines: DataFrame) -> DataFrame:
 
 def _views() -> Column:
     """The data in a response, in total and per topic."""
-    has_error = F.size(maybe(F.col("errors"))) > 0
+    has_error = F.size(array_or_empty(F.col("errors"))) > 0
 
     def view_struct(topic: Column, size: Column, records: Column, lag: Column) -> Column:
         is_empty = (F.coalesce(size, F.lit(0)) == 0) & ~has_error
         columns = {"topic": topic, "bytes": size, "records": records, "lag": lag, "is_empty": is_empty}
         return F.struct(*(column.alias(name) for name, column in columns.items()))
 
-    totals = view_struct(F.lit(None).cast("string"), _sum("bytes"), _sum("records"), _sum("lag"))
+    totals = view_struct(F.lit(None).cast("string"), _sum_over_topics("bytes"), _sum_over_topics("records"), _sum_over_topics("lag"))
     entries = F.transform(
         "topics", lambda entry: view_struct(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
     )
-    return F.concat(F.array(totals), maybe(entries))
+    return F.concat(F.array(totals), array_or_empty(entries))
 
 
-def _sum(key: str) -> Column:
+def _sum_over_topics(key: str) -> Column:
     """The sum over the topics of a line; null if none has a value."""
     values = F.array_compact(F.transform("topics", lambda entry: entry[key]))
     total = F.aggregate(values, F.lit(0).cast("long"), lambda total, number: total + number)

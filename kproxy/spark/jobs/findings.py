@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
 from dissectors.rules import rules
-from kproxy.spark.columns import client_name, constants, direction, maybe, place_in
+from kproxy.spark.columns import client_name, constant_map, direction, array_or_empty, position_in
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -50,10 +50,10 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("cluster").alias("its_cluster"),
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
-    own_finding = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
-    frame_findings = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
-    repeats = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
-    rows = (maybe(finding_rows.cast(_ROWS)) for finding_rows in (own_finding, frame_findings, repeats))
+    own_finding = F.when(F.col("kind") == "finding", F.array(_finding_row(F.struct(*_ENTRY))))
+    frame_findings = F.transform("findings", lambda entry: _finding_row(entry))  # of one argument: a second is the index
+    repeats = F.transform("repeated", lambda entry: _finding_row(entry, entry["count"]))
+    rows = (array_or_empty(finding_rows.cast(_ROWS)) for finding_rows in (own_finding, frame_findings, repeats))
     finding_rows = (
         lines.select(
             "cluster",
@@ -68,7 +68,7 @@ def findings(lines: DataFrame) -> DataFrame:
         .withColumn("client_id", F.coalesce("client_id", "last.client_id"))
         .withColumn("cluster", F.coalesce("cluster", "its_cluster"))
     )
-    rank = place_in(Severity, "found.severity")
+    rank = position_in(Severity, "found.severity")
     example = F.struct(
         "ts", "connection_id", F.coalesce("offset", F.lit(0)), "direction", "offset", F.col("found.message")
     )
@@ -81,7 +81,7 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("ts").alias("last_at"),
         F.min(F.when(F.col("found.message").isNotNull(), example)).alias("example"),
     )
-    rule_severities = constants({rule.code: rule.severity.value for rule in rules()})
+    rule_severities = constant_map({rule.code: rule.severity.value for rule in rules()})
     severity = F.coalesce("severity", rule_severities[F.col("code")])
     return grouped.select(
         "cluster",
@@ -99,7 +99,7 @@ def findings(lines: DataFrame) -> DataFrame:
         "example.offset",
         F.col("example.ts").alias("at"),
     ).orderBy(
-        F.desc_nulls_last(place_in(Severity, "severity")),
+        F.desc_nulls_last(position_in(Severity, "severity")),
         F.desc("findings"),
         "code",
         "name",
@@ -109,7 +109,7 @@ def findings(lines: DataFrame) -> DataFrame:
     )
 
 
-def _as_row(entry: Column, times: Column | None = None) -> Column:
+def _finding_row(entry: Column, times: Column | None = None) -> Column:
     """A reported finding, or a number of repeats."""
     is_reported = times is None
     return F.struct(

@@ -47,13 +47,13 @@ def group_stalls(lines: DataFrame) -> DataFrame:
     rank = F.row_number().over(by_stall.orderBy(F.col("until").isNull(), F.desc("duration_us"), F.desc("ts")))
     deduplicated = _without_covered(stalls.withColumn("place", rank).where("place = 1"))
     return deduplicated.select(
-        "cluster", "group_id", "stall", "severity", "since", "until", "duration_us", _names("waiting"),
-        _names("blamed"), F.col("error_name").alias("error"), F.coalesce("times", F.lit(1)).alias("times"),
+        "cluster", "group_id", "stall", "severity", "since", "until", "duration_us", _names_or_empty("waiting"),
+        _names_or_empty("blamed"), F.col("error_name").alias("error"), F.coalesce("times", F.lit(1)).alias("times"),
         F.col("message").alias("sentence"), F.col("hint").alias("look"), "connection_id",
     ).orderBy(F.desc("duration_us"), "cluster", "group_id", "since", "stall", "sentence")  # fmt: skip
 
 
-def _names(column: str) -> Column:
+def _names_or_empty(column: str) -> Column:
     """A list, which lines omit if it is empty."""
     return F.coalesce(column, F.array().cast("array<string>")).alias(column)
 
@@ -61,7 +61,7 @@ def _names(column: str) -> Column:
 def _without_covered(stalls: DataFrame) -> DataFrame:
     """Drop a member's stall if others wait for that member."""
     since, until = F.unix_micros("since"), F.coalesce(F.unix_micros("until"), F.lit(2**62))
-    blamed = _names("blamed_ids")
+    blamed = _names_or_empty("blamed_ids")
     waits = F.when(
         F.col("stall") == StallKind.JOIN_WAITS.value,
         F.struct(blamed.alias("blamed_ids"), since.alias("since"), until.alias("until")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, place_in, topic_names, view
+from kproxy.spark.columns import client_name, position_in, topic_names, view
 from kproxy.spark.jobs import job
 
 _QUANTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
@@ -55,5 +55,5 @@ def latency(lines: DataFrame) -> DataFrame:
     )
     quantiles = [F.col("quantiles")[position].alias(name) for position, name in enumerate(_QUANTILES)]
     return table.select("cluster", "by", "api", "value", "responses", *quantiles, "max_us").orderBy(
-        place_in(_ORDER, "by"), F.desc("p99_us"), "api", "value", "cluster"
+        position_in(_ORDER, "by"), F.desc("p99_us"), "api", "value", "cluster"
     )

@@ -50,7 +50,7 @@ def partitions(lines: DataFrame) -> DataFrame:
         )
     )
     table = byte_counts.select(
-        "cluster", "topic", "partition", "written_bytes", *_against("written"), "read_bytes", *_against("read")
+        "cluster", "topic", "partition", "written_bytes", *_share_and_skew("written"), "read_bytes", *_share_and_skew("read")
     ).where(F.col("written_share").isNotNull() | F.col("read_share").isNotNull())
     skew = F.greatest("written_skew", "read_skew")
     return table.orderBy(
@@ -58,7 +58,7 @@ def partitions(lines: DataFrame) -> DataFrame:
     )
 
 
-def _against(direction: str) -> list[Column]:
+def _share_and_skew(direction: str) -> list[Column]:
     """The partition's share of the topic's bytes, and its multiple of the mean."""
     topic = Window.partitionBy("cluster", "topic")
     share = F.try_divide(F.col(f"{direction}_bytes"), F.sum(f"{direction}_bytes").over(topic))

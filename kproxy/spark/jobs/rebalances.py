@@ -6,10 +6,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.groups import EventKind, Protocol
-from dissectors.groups.causes import CAUSES, OTHERWISE, TELLING
+from dissectors.groups.causes import CAUSES, DEFAULT_CAUSE, REJOIN_ERRORS
 from dissectors.groups.model import CauseKind
 from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
-from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
+from kproxy.spark.derived.groups import next_value, group_events, with_lives, is_kind
 from kproxy.spark.jobs import job
 
 
@@ -60,13 +60,13 @@ def rebalances(lines: DataFrame) -> DataFrame:
 def _generations(events: DataFrame) -> DataFrame:
     """Return generations of the classic protocol: all members join, then all get their assignment."""
     ok, error = F.col("ok"), F.col("error")
-    notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*TELLING)
+    notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*REJOIN_ERRORS)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | notifications))
-    events_in_lives = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
+    events_in_lives = with_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
     # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that the next joins start.
     order = ("heard_us", "asked_us", "correlation_id")
-    next_generation = coming(F.col("generation"), joins, ("group_id", "life"), order)
+    next_generation = next_value(F.col("generation"), joins, ("group_id", "life"), order)
     events_in_lives = events_in_lives.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_generation))
 
     def first_event(kind: Column) -> Column:
@@ -90,7 +90,7 @@ def _generations(events: DataFrame) -> DataFrame:
         "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
         "was_told": F.col("told_us") < F.col("joined.asked_us"),
     }
-    why = F.coalesce(*(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(OTHERWISE.value))
+    why = F.coalesce(*(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value))
     # If only a sync was seen of a generation, its cause is unknown.
     with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
     cause = F.when(has_left_first, F.col("left")).otherwise(F.col("joined"))
@@ -114,7 +114,7 @@ def _epochs(events: DataFrame) -> DataFrame:
             )
         )
     )
-    frame = in_lives(
+    frame = with_lives(
         first_reached.select(
             "group_id", "protocol", "generation", "who", F.col("event.answered_us").alias("heard_us"), "event.*"
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.derived.retries import refused_again, resent
+from kproxy.spark.columns import client_name, array_or_empty
+from kproxy.spark.derived.retries import refused_again, resent_requests
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
@@ -47,11 +47,11 @@ def retries(lines: DataFrame) -> DataFrame:
         - last_at (timestamp, UTC): when the last was sent, likewise
         - connection_id (string): of the last one
     """
-    lost_rows = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
-    refused_rows = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))
+    lost_rows = resent_requests(lines).select(*_retry_columns("lost", "closed_by", "ended_us"))
+    refused_rows = refused_again(lines, retriable=False).select(*_retry_columns("refused", "error", "refused_us"))
     return (
         lost_rows.unionByName(refused_rows)
-        .unionByName(_batches(lines))
+        .unionByName(_repeated_batches(lines))
         .groupBy("cluster", "client", "host", "broker", "api", "kind", "why")
         .agg(
             F.sum("times").alias("retries"),
@@ -64,7 +64,7 @@ def retries(lines: DataFrame) -> DataFrame:
     )
 
 
-def _row(kind: str, why: str, earlier_us: str) -> list[Column | str]:
+def _retry_columns(kind: str, why: str, earlier_us: str) -> list[Column | str]:
     """A retry, for rows with again_us; a negative pause becomes null."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
@@ -74,10 +74,10 @@ def _row(kind: str, why: str, earlier_us: str) -> list[Column | str]:
     ]  # fmt: skip
 
 
-def _batches(lines: DataFrame) -> DataFrame:
-    findings = F.transform("findings", lambda finding: _told(finding, F.lit(1).cast("long")))
-    repeats = F.transform("repeated", lambda repeat: _told(repeat, repeat["count"]))
-    entries = F.concat(maybe(findings.cast(_ENTRIES)), maybe(repeats.cast(_ENTRIES)))
+def _repeated_batches(lines: DataFrame) -> DataFrame:
+    findings = F.transform("findings", lambda finding: _finding_struct(finding, F.lit(1).cast("long")))
+    repeats = F.transform("repeated", lambda repeat: _finding_struct(repeat, repeat["count"]))
+    entries = F.concat(array_or_empty(findings.cast(_ENTRIES)), array_or_empty(repeats.cast(_ENTRIES)))
     batch_findings = F.filter(entries, lambda entry: entry["code"].isin(*_SAME_BATCH))
     # Close lines have no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
@@ -95,5 +95,5 @@ def _batches(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _told(entry: Column, times: Column) -> Column:
+def _finding_struct(entry: Column, times: Column) -> Column:
     return F.struct(entry["code"].alias("code"), entry["name"].alias("name"), times.alias("times"))

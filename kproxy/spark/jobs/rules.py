@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
-from kproxy.spark.columns import place_in
+from kproxy.spark.columns import position_in
 from kproxy.spark.jobs import job
 from kproxy.spark.rules import findings_of
 
@@ -37,5 +37,5 @@ def rules(lines: DataFrame) -> DataFrame:
         - connection_id (string): an example
     """
     return findings_of(lines).orderBy(
-        F.desc(place_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message", "cluster"
+        F.desc(position_in(Severity, "severity")), "code", F.desc("findings"), "client", "broker", "message", "cluster"
     )

@@ -8,13 +8,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
-from kproxy.spark.columns import client_name, is_decoded, maybe
+from kproxy.spark.columns import client_name, is_decoded, array_or_empty
 from kproxy.spark.jobs import job
 
 _FETCH, _ACKNOWLEDGE, _HEARTBEAT = "ShareFetch", "ShareAcknowledge", "ShareGroupHeartbeat"
 #: The lock of a record ran out before it was acknowledged, or another member has it.
-_LOST: Final = Error.INVALID_RECORD_STATE.name
-_SESSION: Final = (
+_LOCK_LOST: Final = Error.INVALID_RECORD_STATE.name
+_SESSION_ERRORS: Final = (
     Error.SHARE_SESSION_NOT_FOUND.name,
     Error.INVALID_SHARE_SESSION_EPOCH.name,
     Error.SHARE_SESSION_LIMIT_REACHED.name,
@@ -51,9 +51,9 @@ def share_groups(lines: DataFrame) -> DataFrame:
         - last_at (timestamp, UTC): the last frame
     """
     is_fetch, is_acknowledge = is_decoded(_FETCH), is_decoded(_ACKNOWLEDGE)
-    names = F.transform(maybe(F.col("errors")), lambda error: error["name"])
-    is_session_error = F.exists(names, lambda name: name.isin(*_SESSION))
-    record_bytes = _total("bytes")
+    names = F.transform(array_or_empty(F.col("errors")), lambda error: error["name"])
+    is_session_error = F.exists(names, lambda name: name.isin(*_SESSION_ERRORS))
+    record_bytes = _sum_over_topics("bytes")
     table = (
         lines.where(
             F.col("kind").isin("request", "response")
@@ -65,11 +65,11 @@ def share_groups(lines: DataFrame) -> DataFrame:
             F.count_distinct(F.nullif("member_id", F.lit(""))).alias("members"),
             F.count_if(is_fetch).alias("fetches"),
             F.count_if(is_fetch & (record_bytes == 0)).alias("empty"),
-            F.coalesce(F.sum(F.when(is_fetch, _total("records"))), F.lit(0)).alias("records"),
+            F.coalesce(F.sum(F.when(is_fetch, _sum_over_topics("records"))), F.lit(0)).alias("records"),
             F.coalesce(F.sum(F.when(is_fetch, record_bytes)), F.lit(0)).alias("read_bytes"),
             F.percentile(F.when(is_fetch, F.col("latency_us")), 0.5).alias("p50_fetch_us"),
             F.count_if((F.col("kind") == "request") & (F.col("api") == _ACKNOWLEDGE)).alias("acknowledges"),
-            F.count_if((is_fetch | is_acknowledge) & F.array_contains(names, _LOST)).alias("refused"),
+            F.count_if((is_fetch | is_acknowledge) & F.array_contains(names, _LOCK_LOST)).alias("refused"),
             F.count_if((is_fetch | is_acknowledge) & is_session_error).alias("session_errors"),
             F.count_if(is_decoded(_HEARTBEAT)).alias("heartbeats"),
             F.min("ts").alias("first_at"),
@@ -79,6 +79,6 @@ def share_groups(lines: DataFrame) -> DataFrame:
     return table.orderBy(F.desc("refused"), F.desc("records"), "group_id", "client", "cluster")
 
 
-def _total(name: str) -> Column:
+def _sum_over_topics(name: str) -> Column:
     zero = F.lit(0).cast("long")
-    return F.aggregate(maybe(F.col("topics")), zero, lambda total, entry: total + F.coalesce(entry[name], zero))
+    return F.aggregate(array_or_empty(F.col("topics")), zero, lambda total, entry: total + F.coalesce(entry[name], zero))

@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name, topic_names
 from kproxy.spark.jobs import job
 
 #: Rows per API: otherwise Fetch and JoinGroup, which wait by design, would fill the table.
-_OF_EACH = 10
+_ROWS_PER_API = 10
 _MAX_AHEAD = 10
 
 
@@ -46,7 +46,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
     order = Window.partitionBy("cluster", "api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
     slowest = (
         responses.withColumn("place", F.row_number().over(order))
-        .where(F.col("place") <= _OF_EACH)
+        .where(F.col("place") <= _ROWS_PER_API)
         .select(
             "cluster",
             "api",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import carries_records, client_name, maybe, place_in, topic_name, view
-from kproxy.spark.derived.observed_time import observed
+from kproxy.spark.columns import carries_records, client_name, array_or_empty, position_in, topic_name, view
+from kproxy.spark.derived.observed_time import observed_durations
 from kproxy.spark.jobs import job
 
 _ORDER = ("api", "client", "broker", "principal", "topic")
@@ -58,15 +58,15 @@ def throughput(lines: DataFrame) -> DataFrame:
     entries = F.transform("topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * record_factor))
     frames = lines.where(F.col("kind").isin("request", "response"))
     totals = (
-        frames.select("cluster", "kind", "ts", F.explode(F.concat(frame_views, maybe(entries))).alias("view"))
+        frames.select("cluster", "kind", "ts", F.explode(F.concat(frame_views, array_or_empty(entries))).alias("view"))
         .select("cluster", "kind", "ts", "view.*")
         .where(F.col("value").isNotNull())
         .groupBy("cluster", "by", "value")
-        .agg(_sizes("request"), _sizes("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+        .agg(_size_struct("request"), _size_struct("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
     )
     seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
     total_bytes = F.col("request.total") + F.col("response.total")
-    table = totals.join(_observed(frames), F.col("cluster") == F.col("of"), "left").select(
+    table = totals.join(_observed_by_cluster(frames), F.col("cluster") == F.col("of"), "left").select(
         "cluster",
         "by",
         "value",
@@ -74,21 +74,21 @@ def throughput(lines: DataFrame) -> DataFrame:
         F.col("response.frames").alias("responses"),
         (F.col("request.frames") / seconds).alias("requests_per_s"),
         (total_bytes / seconds).alias("rate_bytes"),
-        *_columns("request"),
-        *_columns("response"),
+        *_size_columns("request"),
+        *_size_columns("response"),
         "first_at",
         "last_at",
     )
-    return table.orderBy(place_in(_ORDER, "by"), F.desc("rate_bytes"), "value", "cluster")
+    return table.orderBy(position_in(_ORDER, "by"), F.desc("rate_bytes"), "value", "cluster")
 
 
-def _observed(frames: DataFrame) -> DataFrame:
+def _observed_by_cluster(frames: DataFrame) -> DataFrame:
     """Return for how long each cluster was observed."""
-    hours = observed(frames, F.col("cluster"), _HOUR_US)
+    hours = observed_durations(frames, F.col("cluster"), _HOUR_US)
     return hours.groupBy(F.col("by").alias("of")).agg(F.sum("observed_us").alias("observed_us"))
 
 
-def _sizes(kind: str) -> Column:
+def _size_struct(kind: str) -> Column:
     is_kind = F.col("kind") == kind
     size = F.when(is_kind, F.col("bytes"))
     return F.struct(
@@ -99,7 +99,7 @@ def _sizes(kind: str) -> Column:
     ).alias(kind)
 
 
-def _columns(kind: str) -> list[Column]:
+def _size_columns(kind: str) -> list[Column]:
     return [
         F.col(f"{kind}.total").alias(f"{kind}_total_bytes"),
         F.col(f"{kind}.quantiles")[0].alias(f"{kind}_p50_bytes"),

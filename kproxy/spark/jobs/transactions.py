@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.messages.transaction_facts import APIS
-from kproxy.spark.columns import client_name, maybe, set_over, topic_name
+from kproxy.spark.columns import client_name, array_or_empty, set_over, topic_name
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
@@ -66,7 +66,7 @@ def transactions(lines: DataFrame) -> DataFrame:
 
 def _events(lines: DataFrame) -> DataFrame:
     """Return frames and markers of transactions in one form, without those of fenced producers."""
-    has_error = F.size(maybe(F.col("errors"))) > 0
+    has_error = F.size(array_or_empty(F.col("errors"))) > 0
     api, is_request = F.col("api"), F.col("kind") == "request"
     is_success = ~is_request & ~has_error
     kind = (
@@ -77,12 +77,12 @@ def _events(lines: DataFrame) -> DataFrame:
     )
     topic_partitions = F.flatten(
         F.transform(
-            maybe(F.col("topics")),
+            array_or_empty(F.col("topics")),
             lambda topic: F.transform(topic["partitions"], lambda number: F.struct(topic_name(topic), number)),
         )
     )
     is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
-    record_count = F.aggregate(maybe(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
+    record_count = F.aggregate(array_or_empty(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
                           F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
     frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
         *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),
@@ -106,7 +106,7 @@ def _events(lines: DataFrame) -> DataFrame:
 def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
     """Return the markers of known producers as events: one with a higher epoch is of a coordinator that aborts."""
     producer_ids = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
-    markers = lines.where(F.size(maybe(F.col("markers"))) > 0).select(
+    markers = lines.where(F.size(array_or_empty(F.col("markers"))) > 0).select(
         "cluster", F.unix_micros("ts").alias("us"), "connection_id", "offset", F.explode("markers").alias("marker")
     )
     return markers.select(
@@ -140,7 +140,7 @@ def _transactions(events: DataFrame) -> DataFrame:
         .agg(
             F.min(F.when(event == _BEGIN, begin_struct)).alias("begun"),
             F.max(F.when(is_end, end_struct)).alias("ended"),
-            _size(F.flatten(F.collect_list("places"))).alias("partitions"),
+            _distinct_count(F.flatten(F.collect_list("places"))).alias("partitions"),
             F.sum("records").alias("records"),
             F.count_distinct("group_id").alias("groups"),
             F.count_if("is_refused").alias("refused"),
@@ -150,5 +150,5 @@ def _transactions(events: DataFrame) -> DataFrame:
     )
 
 
-def _size(topic_partitions: Column) -> Column:
+def _distinct_count(topic_partitions: Column) -> Column:
     return F.size(F.array_distinct(topic_partitions)).cast("long")

@@ -47,7 +47,7 @@ def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
     times = sorted(row["at"] for row in bucket_starts.where(F.col("at").isNotNull()).limit(2 * _FINE).collect())
     for step in (step for step in _STEPS if step >= fine_step):
         starts = tuple(_with_short_gaps(sorted({at // step * step for at in times}), step))
-        if len(starts) + sum(1 for _ in _cuts(starts, step)) <= MAX_BUCKETS:
+        if len(starts) + sum(1 for _ in _gaps(starts, step)) <= MAX_BUCKETS:
             break
     return Axis(step, starts)
 
@@ -62,5 +62,5 @@ def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
         previous = begin
 
 
-def _cuts(begins: tuple[int, ...], step: int) -> Iterator[int]:
+def _gaps(begins: tuple[int, ...], step: int) -> Iterator[int]:
     return (index for index in range(1, len(begins)) if begins[index] - begins[index - 1] > step)

@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 _HOUR_US = 3_600_000_000
 #: A client or API that is slower than its explanation by this factor has a separate cause.
-_EXPLAINED = 2.0
+_MAX_EXPLAINED_FACTOR = 2.0
 _NAMES = 3
 
 
@@ -38,15 +38,15 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
         for name, broker in brokers.items():
             slow_hours[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
         slow_apis = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
-        remaining = [(rank, row) for rank, row in p99 if row["value"] not in brokers and not _explained(row, slow_apis)]
-        ranked_causes += _of_apis(remaining, since)
-        ranked_causes += _of_apis([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
+        remaining = [(rank, row) for rank, row in p99 if row["value"] not in brokers and not _is_explained(row, slow_apis)]
+        ranked_causes += _api_causes(remaining, since)
+        ranked_causes += _api_causes([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
     for name, times in slow_hours.items():
-        ranked_causes += _of_broker(name, times)
+        ranked_causes += _broker_causes(name, times)
     return [cause for _, cause in sorted(ranked_causes)]
 
 
-def _of_broker(name: str, hours: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
+def _broker_causes(name: str, hours: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
     """Return one cause for each run of hours in which a broker was slow; `hours` are (hour, factor, place)."""
     runs: list[list[tuple[int, float, int]]] = []
     for hour in hours:
@@ -64,7 +64,7 @@ def _of_broker(name: str, hours: list[tuple[int, float, int]]) -> list[tuple[int
     ]  # fmt: skip
 
 
-def _of_apis(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
+def _api_causes(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
     """Return one cause per API, with the client or broker if there is only one."""
     causes = []
     for api, api_anomalies in _by_value(anomalies).items():
@@ -93,9 +93,9 @@ def _is_cause(anomalies: list[tuple[int, Row]], clients: dict[str, list[tuple[in
     return len(anomalies) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in anomalies)
 
 
-def _explained(row: Row, brokers: set[tuple[str, float]]) -> bool:
+def _is_explained(row: Row, brokers: set[tuple[str, float]]) -> bool:
     """Whether a slow broker explains the row: it served the same API about as slowly."""
-    return any(api == row["api"] and _factor(row) <= factor * _EXPLAINED for api, factor in brokers)
+    return any(api == row["api"] and _factor(row) <= factor * _MAX_EXPLAINED_FACTOR for api, factor in brokers)
 
 
 def _factor(row: Row) -> float:

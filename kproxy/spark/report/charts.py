@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.derived.observed_time import observed
+from kproxy.spark.derived.observed_time import observed_durations
 from kproxy.spark.report.axis import Axis
 from kproxy.spark.routine_errors import refusals
 from kproxy.trace.formatting import safe
@@ -61,7 +61,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """The p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, p99 in us)."""
     answered = _answered(lines).where(~F.col("api").isin(*WAITING))
-    names = _most(answered, F.col("server"), MAX_BROKERS)
+    names = _most_frequent(answered, F.col("server"), MAX_BROKERS)
     rows = (
         answered.where(F.col("server").isin(names))
         .groupBy("server", axis.bucket(F.col("ts")).alias("at"))
@@ -76,7 +76,7 @@ def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     errors_by_time = lines.where(F.size("errors") > 0).select(
         "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
     )
-    names = _most(errors_by_time, F.col("name"), MAX_ERRORS)
+    names = _most_frequent(errors_by_time, F.col("name"), MAX_ERRORS)
     rows = (
         errors_by_time.where(F.col("name").isin(names))
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
@@ -101,7 +101,7 @@ def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 def clients(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Bytes of frames in both directions per client, most bytes first: (bucket, bytes)."""
     frames = lines.where(F.col("kind").isin("request", "response")).select("ts", client_name().alias("name"), "size")
-    return _summed(frames, axis)
+    return _sums(frames, axis)
 
 
 def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
@@ -111,7 +111,7 @@ def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     )
     entries = lines.where(with_records).select("ts", F.explode("topics").alias("entry"))
     topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
-    return _summed(entries.select("ts", topic.alias("name"), F.col("entry.bytes").alias("size")), axis)
+    return _sums(entries.select("ts", topic.alias("name"), F.col("entry.bytes").alias("size")), axis)
 
 
 def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
@@ -121,20 +121,20 @@ def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     )
     topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
     lags = entries.where(F.col("entry.lag") > 0).select("ts", topic.alias("name"), F.col("entry.lag").alias("size"))
-    return _aggregated(lags, axis, F.max)
+    return _largest_series(lags, axis, F.max)
 
 
 def connections(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Opened connections per broker, most first: (bucket, connections)."""
     opened = lines.where(F.col("kind") == "open").select("ts", F.col("server").alias("name"), F.lit(1).alias("size"))
-    return _summed(opened, axis)
+    return _sums(opened, axis)
 
 
-def _summed(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
-    return _aggregated(rows, axis, F.sum)
+def _sums(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
+    return _largest_series(rows, axis, F.sum)
 
 
-def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
+def _largest_series(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
     """The `MAX_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
     bucket_rows = (
         rows.where(F.col("size") > 0)
@@ -152,7 +152,7 @@ def _aggregated(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) 
 
 def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
     """The observed time of each bucket: less than its length at both ends and in gaps of the traces."""
-    observed_by_slot = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
+    observed_by_slot = {slot: us for _, slot, us in observed_durations(lines, F.lit(""), axis.step_us).collect()}
     return [observed_by_slot.get(begin, 0) for begin in axis.begins]
 
 
@@ -160,7 +160,7 @@ def _answered(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
 
 
-def _most(rows: DataFrame, name: Column, max_names: int) -> list[str]:
+def _most_frequent(rows: DataFrame, name: Column, max_names: int) -> list[str]:
     """The most frequent names."""
     ranked = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
     return [row["name"] for row in ranked.limit(max_names).collect()]

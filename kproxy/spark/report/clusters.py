@@ -19,19 +19,19 @@ def headlines_by_cluster(figures: Figures) -> list[Headline]:
     cluster_headlines = [
         replace(headline, text=f"Cluster {name}: {headline.text}", rows={**headline.rows, CLUSTER: name})
         for name in sorted(names)
-        for headline in headlines(replace(figures, tables=_of(figures.tables, name)))
+        for headline in headlines(replace(figures, tables=_tables_of_cluster(figures.tables, name)))
         if headline not in without_tables
     ]
     return sorted(cluster_headlines, key=urgency) or without_tables
 
 
-def _of(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:
+def _tables_of_cluster(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:
     """Return the tables with the rows of one cluster."""
     return {
-        name: replace(table, rows=[row for row in table.rows if _cluster(table, row) == cluster])
+        name: replace(table, rows=[row for row in table.rows if _cluster_of_row(table, row) == cluster])
         for name, table in tables.items()
     }
 
 
-def _cluster(table: JobTable, row: list[object]) -> object:
+def _cluster_of_row(table: JobTable, row: list[object]) -> object:
     return dict(zip([name for name, _ in table.columns], row, strict=True)).get(CLUSTER)

@@ -16,7 +16,7 @@ from kproxy.spark.report import charts
 from kproxy.spark.report.axis import Axis, axis
 from kproxy.spark.report.charts import ChartSeries
 from kproxy.spark.report.facts import Facts, facts
-from kproxy.spark.report.tables import JobTable, listed
+from kproxy.spark.report.tables import JobTable, build_job_table
 from kproxy.spark.sentences import text
 
 
@@ -65,7 +65,7 @@ def figures(
             chart(lines, time_axis) for chart in (charts.clients, charts.topics, charts.lags, charts.connections)
         )
     tables = {}
-    for job, table in jobs.planned([name for name in jobs.names() if name not in jobs.STORED], lines, overrides):
+    for job, table in jobs.plan_jobs([name for name in jobs.names() if name not in jobs.STORED], lines, overrides):
         with during(job.name):
-            tables[job.name] = listed(job, table() if has_several else table().drop(CLUSTER))
+            tables[job.name] = build_job_table(job, table() if has_several else table().drop(CLUSTER))
     return Figures(summary, time_axis, observed, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)

@@ -33,10 +33,10 @@ _FAILING, _FAILING_OFTEN, _MIN_SHOWN = 0.5, 0.05, 5
 #: How Kafka writes the names of errors.
 _ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 #: This many errors, at one per second or more from the first to the last, are a burst.
-_BURST = 10
+_MIN_BURST = 10
 _HOUR_US = 3_600_000_000
 #: A group that stalls at the same hour on this many days does so every day.
-_NIGHTS = 3
+_MIN_DAYS = 3
 _NAMES = 3
 #: Rules that other tables cover in more detail, by code or family: group-stalls has family G.
 _COVERED_ELSEWHERE: Final = (
@@ -100,7 +100,7 @@ def headlines(figures: Figures) -> list[Headline]:
     collected = [
         Headline(
             statement.level,
-            f"{statement.text}{statement.before}{_when(statement.begin or facts.first_us or 0, statement.end or facts.last_us or 0)}.",
+            f"{statement.text}{statement.before}{_time_range_text(statement.begin or facts.first_us or 0, statement.end or facts.last_us or 0)}.",
             about,
             statement.title,
             statement.stage,
@@ -144,7 +144,7 @@ def _rank(stage: Stage) -> int:
     return list(Stage).index(stage)
 
 
-def _clients(rows: list[Row]) -> Iterator[Statement]:
+def _client_statements(rows: list[Row]) -> Iterator[Statement]:
     releases: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
@@ -152,21 +152,21 @@ def _clients(rows: list[Row]) -> Iterator[Statement]:
     for (verdict, release), client_rows in sorted(releases.items()):
         names = list(dict.fromkeys(row["client"] for row in client_rows))
         if verdict == "refused":
-            text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
+            text = f"{_count_text(len(names), 'client')} will be refused by Kafka {release}: {_names_text(names)}"
             yield Statement(
                 "warning", text, *_time_range(client_rows), "; active ", f"Kafka {release} will refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict, "refused_from": release},
             )  # fmt: skip
         else:
             reason = "it removed versions that they use, but they negotiate versions"
-            text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({reason}): {_names(names)}"
+            text = f"{_count_text(len(names), 'client')} may be refused by Kafka {release} ({reason}): {_names_text(names)}"
             yield Statement(
                 "info", text, *_time_range(client_rows), "; active ", f"Kafka {release} may refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict},
             )  # fmt: skip
 
 
-def _findings(rows: list[Row]) -> Iterator[Statement]:
+def _finding_statements(rows: list[Row]) -> Iterator[Statement]:
     rules: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] in ("error", "warning") and not row["code"].startswith(_COVERED_ELSEWHERE):
@@ -176,17 +176,17 @@ def _findings(rows: list[Row]) -> Iterator[Statement]:
         clients, brokers = (
             list(dict.fromkeys(row[side] or f"an unknown {side}" for row in rule_rows)) for side in ("client", "broker")
         )
-        location = f"{_names(clients)} at {_names(brokers)}"
+        location = f"{_names_text(clients)} at {_names_text(brokers)}"
         message = next((row["message"] for row in rule_rows if row["message"]), name.replace("-", " "))
         severity = rule_rows[0]["severity"]
         yield Statement(
-            severity, f"{_title(message)}; {_count(occurrences, 'occurrence')}, {location} ({code})", *_time_range(rule_rows), ", ",
-            _title(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
+            severity, f"{_capitalize(message)}; {_count_text(occurrences, 'occurrence')}, {location} ({code})", *_time_range(rule_rows), ", ",
+            _capitalize(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
             occurrences, {"code": code}, f"finding={code}",
         )  # fmt: skip
 
 
-def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
+def _stall_statements(rows: list[Row]) -> Iterator[Statement]:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] != "info" and (row["duration_us"] or 0) >= _STALL_US:
@@ -194,20 +194,20 @@ def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
     for name, stalls in list(groups.items())[:4]:
         longest = max(stalls, key=lambda row: row["duration_us"])
         length_text = duration(longest["duration_us"])
-        blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
+        blamed = f", waiting for {_names_text(longest['blamed'])}" if longest.get("blamed") else ""
         starts = [row["since"] for row in stalls]
         if (hour := _same_hour(starts)) is not None:
-            days = len({_moment(start).date() for start in starts if _moment(start).hour == hour})
+            days = len({_to_datetime(start).date() for start in starts if _to_datetime(start).hour == hour})
             frequency = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
-            frequency = _times(len(stalls))
+            frequency = _times_text(len(stalls))
         yield Statement(
             "error", f"Group {name} stalls {frequency}, for up to {length_text}{blamed}", min(starts), max(starts), ", ",
             f"Group {name} stalls", Stage.FAILS, 1, len(stalls), {"group_id": name}, f"group_id={_quoted(name)}",
         )  # fmt: skip
 
 
-def _rebalances(rows: list[Row]) -> Iterator[Statement]:
+def _rebalance_statements(rows: list[Row]) -> Iterator[Statement]:
     storms: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["storm"]:
@@ -215,143 +215,143 @@ def _rebalances(rows: list[Row]) -> Iterator[Statement]:
     for name, rebalances in list(storms.items())[:4]:
         causing_members = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
         max_per_minute, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
-        text = f"Group {name} rebalanced {max_per_minute} times within a minute, because of {_names(causing_members)}"
+        text = f"Group {name} rebalanced {max_per_minute} times within a minute, because of {_names_text(causing_members)}"
         yield Statement(
             "error", text, min(starts), max(starts), ", ", f"Group {name} rebalances without end", Stage.DEGRADES, 1,
             len(rebalances), {"group_id": name}, f"group_id={_quoted(name)}",
         )  # fmt: skip
 
 
-def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
+def _metadata_storm_statements(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         error_text = f", and got {row['error']}" if row["error"] else ""
         topic_text = f" for {row['topic']}" if row["topic"] else ""
-        frequency = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
+        frequency = f"{_times_text(row['requests'])} within {duration(row['lasted_us'])}"
         text = f"{row['client']} requested Metadata{topic_text} from {row['broker']} {frequency}{error_text}"
         yield Statement(
             "warning", text, *_time_range([row]), ", ", f"{row['client']} requests Metadata again and again",
-            Stage.DEGRADES, 1, row["requests"], _same(row, "client", "broker"),
+            Stage.DEGRADES, 1, row["requests"], _select_columns(row, "client", "broker"),
             f"api=Metadata and client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
-def _connections(rows: list[Row]) -> Iterator[Statement]:
+def _connection_statements(rows: list[Row]) -> Iterator[Statement]:
     churning_rows = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
     for row in churning_rows[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
         yield Statement(
             "warning", text, row["peak_at"], row["peak_at"], "; most of them ", f"{row['client']} keeps connecting",
-            Stage.DEGRADES, 1, row["connections"], _same(row, "client", "broker"), f"client={_quoted(row['client'])}",
+            Stage.DEGRADES, 1, row["connections"], _select_columns(row, "client", "broker"), f"client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
-def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
+def _idle_close_statements(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["races"]][:3]:
         idle_text = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
-        text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle_text}"
+        text = f"{row['client']} lost {_count_text(row['races'], 'request')} to {idle_text}"
         yield Statement(
             "warning", text, row["last_race_at"], row["last_race_at"], ", last ", f"{row['client']} loses requests",
-            Stage.DEGRADES, 1, row["races"], _same(row, "client", "broker"), f"client={_quoted(row['client'])}",
+            Stage.DEGRADES, 1, row["races"], _select_columns(row, "client", "broker"), f"client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
-def _retries(rows: list[Row]) -> Iterator[Statement]:
+def _retry_statements(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         if row["kind"] == "batch":
-            batch_text = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
+            batch_text = f"{_count_text(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
             text = f"{row['client']} sent {batch_text}: consumers may see these records again"
         elif row["kind"] == "refused":
             reason = f"that cannot succeed ({row['why']})"
-            text = f"{row['client']} repeated a {row['api']} {reason} at {row['broker']} {_times(row['retries'])}"
+            text = f"{row['client']} repeated a {row['api']} {reason} at {row['broker']} {_times_text(row['retries'])}"
         else:
             continue
         yield Statement(
             "warning", text, *_time_range([row]), ", ", f"{row['client']} repeats what was refused or written",
-            Stage.DEGRADES, 1, row["retries"], _same(row, "client", "broker", "kind"),
+            Stage.DEGRADES, 1, row["retries"], _select_columns(row, "client", "broker", "kind"),
             f"client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
-def _anomalies(rows: list[Row]) -> Iterator[Statement]:
+def _anomaly_statements(rows: list[Row]) -> Iterator[Statement]:
     for cause in anomalies(rows)[:4]:
         yield Statement("warning", cause.text, cause.begin, cause.end, ", ", "Slower, or more errors, than usual")
 
 
-def _errors(rows: list[Row]) -> Iterator[Statement]:
+def _error_statements(rows: list[Row]) -> Iterator[Statement]:
     api_rows = [
         row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
     for row in api_rows[:3]:
         topics = [topic_row["value"] for topic_row in rows if topic_row["by"] == "topic" and topic_row["error"] == row["error"]]
-        topic_text = f" about {_names(topics)}" if topics else ""
-        frequency = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
+        topic_text = f" about {_names_text(topics)}" if topics else ""
+        frequency = f"{_times_text(row['responses'])} ({row['share']:.2%} of its responses)"
         share = row["share"] if row["responses"] >= _MIN_SHOWN else 0
         level = "error" if share >= _FAILING else "warning" if share >= _FAILING_OFTEN else "info"
         yield Statement(
             level, f"{row['value']} got {row['error']}{topic_text} {frequency}", *_time_range([row]), ", ",
             f"{row['value']} {'fails' if level == 'error' else 'often fails' if level == 'warning' else 'has errors'}",
             Stage.FAILS if level == "error" else Stage.DEGRADES, 1, row["responses"],
-            _same(row, "by", "value", "error"), f"api={row['value']} and error={row['error']}",
+            _select_columns(row, "by", "value", "error"), f"api={row['value']} and error={row['error']}",
         )  # fmt: skip
 
 
 def _is_notable(error: Row) -> bool:
     """Whether there are many errors, or many in a short time."""
     seconds = (error["last_at"] - error["first_at"]) / 1_000_000
-    return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_BURST, seconds))
+    return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_MIN_BURST, seconds))
 
 
-def _throttling(rows: list[Row]) -> Iterator[Statement]:
+def _throttling_statements(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
         hours = [
             hour_row["since"] for hour_row in rows
             if hour_row["since"] is not None and (hour_row["client"], hour_row["broker"]) == (row["client"], row["broker"])
         ]  # fmt: skip
-        frequency = f"{_times(row['throttled'])} by {row['broker']}"
+        frequency = f"{_times_text(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {frequency}, for {duration(row['total_throttle_us'])} in all"
         yield Statement(
             "info", text, min(hours, default=None), max(hours, default=0) + _HOUR_US if hours else None, ", ",
-            f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _same(row, "client", "broker"),
+            f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _select_columns(row, "client", "broker"),
             f"throttle>0ms and client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
-def _partitions(rows: list[Row]) -> Iterator[Statement]:
+def _partition_statements(rows: list[Row]) -> Iterator[Statement]:
     for direction, verb in (("written", "writes"), ("read", "reads")):
         hot_rows = [row for row in rows if (row[f"{direction}_skew"] or 0) >= _SKEW]
         for row in hot_rows[:2]:
             share = f"{row[f'{direction}_share']:.0%} of the topic's {verb}, {row[f'{direction}_skew']:.1f}x its even share"
             yield Statement(
                 "info", f"Partition {row['partition']} of {row['topic']} receives {share}",
-                title=f"Topic {row['topic']} is uneven", rows=_same(row, "topic", "partition"),
+                title=f"Topic {row['topic']} is uneven", rows=_select_columns(row, "topic", "partition"),
                 filter=f"topic={_quoted(row['topic'])} and partition={row['partition']}",
             )  # fmt: skip
 
 
 _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
-    "findings": _findings,
-    "rules": _findings,
-    "group-stalls": _group_stalls,
-    "rebalances": _rebalances,
-    "anomalies": _anomalies,
-    "metadata-storms": _metadata_storms,
-    "connections": _connections,
-    "idle-closes": _idle_closes,
-    "retries": _retries,
-    "errors": _errors,
-    "throttling": _throttling,
-    "partitions": _partitions,
-    "clients": _clients,
+    "findings": _finding_statements,
+    "rules": _finding_statements,
+    "group-stalls": _stall_statements,
+    "rebalances": _rebalance_statements,
+    "anomalies": _anomaly_statements,
+    "metadata-storms": _metadata_storm_statements,
+    "connections": _connection_statements,
+    "idle-closes": _idle_close_statements,
+    "retries": _retry_statements,
+    "errors": _error_statements,
+    "throttling": _throttling_statements,
+    "partitions": _partition_statements,
+    "clients": _client_statements,
 }
 
 
-def _title(text: str) -> str:
+def _capitalize(text: str) -> str:
     """The text as a sentence begins."""
     return text[:1].upper() + text[1:]
 
 
-def _same(row: Row, *columns: str) -> Row:
+def _select_columns(row: Row, *columns: str) -> Row:
     """The values that the rows of a headline have."""
     return {name: row[name] for name in columns}
 
@@ -364,9 +364,9 @@ def _time_range(rows: list[Row]) -> tuple[int | None, int | None]:
     )
 
 
-def _when(begin: int, end: int) -> str:
+def _time_range_text(begin: int, end: int) -> str:
     """Return ``2026-11-21 13:00-14:00 UTC``, or with both dates."""
-    first, last = f"{_moment(begin):%Y-%m-%d %H:%M}", f"{_moment(end):%Y-%m-%d %H:%M}"
+    first, last = f"{_to_datetime(begin):%Y-%m-%d %H:%M}", f"{_to_datetime(end):%Y-%m-%d %H:%M}"
     if first == last:
         return f"{first} UTC"
     return f"{first}-{last[11:]} UTC" if first[:10] == last[:10] else f"{first} to {last} UTC"
@@ -376,24 +376,24 @@ def _same_hour(times_us: list[int]) -> int | None:
     """Return the hour (UTC) of most of these times, if it is on enough days."""
     days: dict[int, set[Any]] = defaultdict(set)
     for us in times_us:
-        days[_moment(us).hour].add(_moment(us).date())
+        days[_to_datetime(us).hour].add(_to_datetime(us).date())
     hour = max(days, key=lambda day: len(days[day]))
-    return hour if len(days[hour]) >= _NIGHTS else None
+    return hour if len(days[hour]) >= _MIN_DAYS else None
 
 
-def _moment(us: int) -> datetime:
+def _to_datetime(us: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
 
 
-def _count(count: int, noun: str, plural: str | None = None) -> str:
+def _count_text(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
-def _times(count: int) -> str:
+def _times_text(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _names(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     hidden_count = len(names) - _NAMES
     shown = ", ".join(names[:_NAMES])
     return f"{shown} and {hidden_count} more" if hidden_count > 0 else shown

@@ -50,7 +50,7 @@ def contents(figures: Figures, paths: list[str], max_rows: int = MAX_ROWS) -> di
     return {
         "version": __version__,
         "sources": [safe(name) for name in _sources(figures, paths)],
-        "paths": _as_words(paths),
+        "paths": _command_words(paths),
         "facts": {name: value for name, value in asdict(figures.facts).items() if name != "names"},
         "headlines": [_safe_texts(asdict(headline)) for headline in headlines_by_cluster(figures)],
         "axis": {"step_us": figures.axis.step_us, "begins": figures.axis.begins, "observed_us": figures.observed_us},
@@ -73,7 +73,7 @@ def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
     return names if len(names) > len(paths) else [Path(path).name or path for path in paths]
 
 
-def _as_words(paths: list[str]) -> str:
+def _command_words(paths: list[str]) -> str:
     text = " ".join(map(shell_word, paths))
     return text if len(text) <= _MAX_PATHS else "TRACES"
 

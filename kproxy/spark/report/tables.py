@@ -17,7 +17,7 @@ from kproxy.trace.formatting import safe
 MAX_ROWS = 300
 MAX_PER_KIND = 60
 _MAX_TEXT = 400
-_PLACE, _NUMBER = "_place", "_number"
+_POSITION, _NUMBER = "_place", "_number"
 #: The column that separates kinds in tables without `by`: totals, and their parts.
 _TOTALS = {"clients": "api", "fetches": "topic", "throttling": "since"}
 
@@ -58,13 +58,13 @@ class JobTable:
         return JobTable(self.name, self.help, self.columns, rows, self.more or len(rows) < len(self.rows))
 
 
-def listed(job: Job, table: DataFrame) -> JobTable:
+def build_job_table(job: Job, table: DataFrame) -> JobTable:
     """Return the first rows of a job's table."""
-    columns = [(field.name, _kind(field)) for field in table.schema]
-    plain_table = table.select(*(_plain(field) for field in table.schema))
+    columns = [(field.name, _column_kind(field)) for field in table.schema]
+    plain_table = table.select(*(_plain_column(field) for field in table.schema))
     kind = _kind_of_row(job.name, table.columns)
-    rows, more = _first(plain_table) if kind is None else _first_of_each(plain_table, *kind)
-    return JobTable(job.name, job.help, columns, [[_value(value) for value in row] for row in rows], more)
+    rows, more = _first_rows(plain_table) if kind is None else _first_rows_of_each_kind(plain_table, *kind)
+    return JobTable(job.name, job.help, columns, [[_plain_value(value) for value in row] for row in rows], more)
 
 
 def _kind_of_row(name: str, columns: list[str]) -> tuple[Column, int] | None:
@@ -76,21 +76,21 @@ def _kind_of_row(name: str, columns: list[str]) -> tuple[Column, int] | None:
     return None
 
 
-def _first(table: DataFrame) -> tuple[list[Any], bool]:
+def _first_rows(table: DataFrame) -> tuple[list[Any], bool]:
     rows = table.limit(MAX_ROWS + 1).collect()
     return rows[:MAX_ROWS], len(rows) > MAX_ROWS
 
 
-def _first_of_each(table: DataFrame, kind: Column, max_rows: int) -> tuple[list[Any], bool]:
+def _first_rows_of_each_kind(table: DataFrame, kind: Column, max_rows: int) -> tuple[list[Any], bool]:
     """Return the first rows of each kind, in the table's order, and whether there are others."""
-    with_position = table.withColumn(_PLACE, F.monotonically_increasing_id())
-    with_number = with_position.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_PLACE)))
-    rows = with_number.where(F.col(_NUMBER) <= max_rows + 1).orderBy(_PLACE).collect()
+    with_position = table.withColumn(_POSITION, F.monotonically_increasing_id())
+    with_number = with_position.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_POSITION)))
+    rows = with_number.where(F.col(_NUMBER) <= max_rows + 1).orderBy(_POSITION).collect()
     selected = [row[: len(table.columns)] for row in rows if row[_NUMBER] <= max_rows]
     return selected, len(selected) < len(rows)
 
 
-def _kind(field: T.StructField) -> str:
+def _column_kind(field: T.StructField) -> str:
     name, kind = field.name, field.dataType
     if isinstance(kind, T.TimestampType):
         return "time"
@@ -105,7 +105,7 @@ def _kind(field: T.StructField) -> str:
     return "share" if name == "share" or name.endswith("_share") else "number"
 
 
-def _plain(field: T.StructField) -> Column:
+def _plain_column(field: T.StructField) -> Column:
     """Return times as numbers, which have no time zone; nested values as JSON."""
     name, kind = field.name, field.dataType
     if isinstance(kind, T.TimestampType):
@@ -117,12 +117,12 @@ def _plain(field: T.StructField) -> Column:
     return F.col(name)
 
 
-def _value(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, str):
         text = safe(value[:_MAX_TEXT])
         return text if len(value) <= _MAX_TEXT and len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
     if isinstance(value, list):
-        return [_value(element) for element in value[:20]]
+        return [_plain_value(element) for element in value[:20]]
     if isinstance(value, bool | int | float) or value is None:
         return value
     return str(value)

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from dissectors.rules.offline import FLEET_RULES, OfflineRule
 from kproxy.spark.derived.clusters import with_cluster
-from kproxy.spark.derived.rates import Busy, busy_minutes
-from kproxy.spark.sentences import chosen
+from kproxy.spark.derived.rates import BusyCondition, busy_minutes
+from kproxy.spark.sentences import lookup
 
 Find = Callable[[DataFrame], DataFrame]
 FindBusy = Callable[[], "BusyRule"]
@@ -45,12 +45,12 @@ class BusyRule(NamedTuple):
     The message has columns of `kproxy.spark.derived.rates.busy_minutes`.
     """
 
-    busy: Busy
+    busy: BusyCondition
     message: Column
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetRule:
     """A rule over a whole fleet: its definition, its hint, and the function that finds it.
 
     `find_busy` is that of a rule about busy minutes, which `findings_of` finds together.
@@ -68,14 +68,14 @@ class Fleet:
             cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
             last_at, message, blame, hint, expected, got and connection_id (an example).
         """
-        return _described(self.found(with_cluster(lines)))
+        return _with_rule_columns(self.found(with_cluster(lines)))
 
     def found(self, lines: DataFrame) -> DataFrame:
         """Return its findings with `code`, without what is the same for all of them."""
         return self.find(lines).withColumn("code", F.lit(self.rule.code))
 
 
-_FOUND: Final[dict[str, Fleet]] = {}
+_RULES: Final[dict[str, FleetRule]] = {}
 
 
 def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
@@ -83,9 +83,9 @@ def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
 
     def register(find: Find) -> Find:
         definition = _BY_CODE[code]
-        if find.__name__.replace("_", "-") != definition.name or code in _FOUND:
+        if find.__name__.replace("_", "-") != definition.name or code in _RULES:
             raise ValueError(f"{find.__name__} is not the one way to find {code}, {definition.name}")
-        _FOUND[code] = Fleet(definition, hint, find)
+        _RULES[code] = FleetRule(definition, hint, find)
         return find
 
     return register
@@ -100,7 +100,7 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 
         find.__name__ = find_busy.__name__
         rule(code, hint=hint)(find)
-        _FOUND[code] = replace(_FOUND[code], find_busy=find_busy)
+        _RULES[code] = replace(_RULES[code], find_busy=find_busy)
         return find_busy
 
     return register
@@ -111,7 +111,7 @@ def findings_of(lines: DataFrame) -> DataFrame:
     lines = with_cluster(lines)
     separate_findings = [rule.found(lines) for rule in rules() if rule.find_busy is None]
     busy_rules = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
-    return _described(reduce(DataFrame.unionByName, [*separate_findings, _find_busy(lines, busy_rules)]))
+    return _with_rule_columns(reduce(DataFrame.unionByName, [*separate_findings, _find_busy(lines, busy_rules)]))
 
 
 def _find_busy(lines: DataFrame, busy_rules: Mapping[str, BusyRule]) -> DataFrame:
@@ -123,11 +123,11 @@ def _find_busy(lines: DataFrame, busy_rules: Mapping[str, BusyRule]) -> DataFram
     return by_code.select("code", *columns, F.coalesce(*texts).alias("message"), *nulls)
 
 
-def _described(frame: DataFrame) -> DataFrame:
+def _with_rule_columns(frame: DataFrame) -> DataFrame:
     """Add what is the same for all findings of a rule, by code."""
 
-    def rule_column(value: Callable[[Fleet], str]) -> Column:
-        return chosen(F.col("code"), {rule.rule.code: value(rule) for rule in rules()})
+    def rule_column(value: Callable[[FleetRule], str]) -> Column:
+        return lookup(F.col("code"), {rule.rule.code: value(rule) for rule in rules()})
 
     return frame.select(
         "cluster", rule_column(lambda fleet: fleet.rule.severity.value).alias("severity"), "code",
@@ -138,11 +138,11 @@ def _described(frame: DataFrame) -> DataFrame:
 
 
 @cache
-def rules() -> tuple[Fleet, ...]:
+def rules() -> tuple[FleetRule, ...]:
     """Return all rules, by code."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return tuple(_FOUND[code] for code in sorted(_FOUND))
+    return tuple(_RULES[code] for code in sorted(_RULES))
 
 
 def finding_rows(rows: DataFrame, **columns: Column) -> DataFrame:
@@ -152,7 +152,7 @@ def finding_rows(rows: DataFrame, **columns: Column) -> DataFrame:
     return rows.select(*(available.get(name, null).alias(name) for name in _FINDING_COLUMNS))
 
 
-def when(at: str = "ts") -> list[Column]:
+def occurrence_columns(at: str = "ts") -> list[Column]:
     """Aggregates that every rule has: count, first and last time, and the last connection."""
     return [
         F.count("*").alias("findings"),

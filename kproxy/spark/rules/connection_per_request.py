@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
 #: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
 _MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1
@@ -22,7 +22,7 @@ def connection_per_request(lines: DataFrame) -> DataFrame:
         complete_connections.withColumn("hour", F.date_trunc("hour", "opened_at"))
         .groupBy("cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
         .agg(
-            *when("opened_at"),
+            *occurrence_columns("opened_at"),
             F.count_if(is_short).alias("short"),
             F.sum(F.when(is_short, F.col("errands"))).alias("errands"),
         )

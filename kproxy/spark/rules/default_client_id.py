@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.rules.offline import DEFAULT_CLIENT_IDS
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 from kproxy.spark.sentences import host
 
 
@@ -19,7 +19,7 @@ def default_client_id(lines: DataFrame) -> DataFrame:
         .agg(F.min("ts").alias("ts"), F.max("ts").alias("until"))
     )
     rows = by_connection.groupBy("cluster", "client_id").agg(
-        *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
+        *occurrence_columns(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
     text = message("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
                 "findings", "hosts")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from kproxy.spark.derived.rates import Busy
+from kproxy.spark.derived.rates import BusyCondition
 from kproxy.spark.rules import BusyRule, busy_rule, message
 
 #: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
@@ -27,4 +27,4 @@ def metadata_storm() -> BusyRule:
     text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return BusyRule(Busy(is_metadata_response, F.lit(True), least=_MIN_REQUESTS), text)
+    return BusyRule(BusyCondition(is_metadata_response, F.lit(True), least=_MIN_REQUESTS), text)

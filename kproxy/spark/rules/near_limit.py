@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from kproxy.spark.columns import client_name, topic_name
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
 #: What a broker says of a batch over max.message.bytes.
 _TOO_LARGE = (Error.MESSAGE_TOO_LARGE.name, Error.RECORD_LIST_TOO_LARGE.name)
-_NEAR = 0.8
-_PLACE = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
+_NEAR_SHARE = 0.8
+_ERROR_PATH = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
 
 
 @rule("M008", hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client")
@@ -25,10 +25,10 @@ def near_limit(lines: DataFrame) -> DataFrame:
     limits = (
         responses.withColumn("error", F.explode("errors"))
         .where(F.col("error.name").isin(*_TOO_LARGE))
-        .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _PLACE, 1).cast("int")))
+        .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _ERROR_PATH, 1).cast("int")))
         .groupBy("cluster", "server", topic_name(F.col("topic")).alias("topic"))
         .agg(
-            F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _PLACE, 2).cast("int"))).alias("limit")
+            F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _ERROR_PATH, 2).cast("int"))).alias("limit")
         )
         .where(F.col("limit") > 0)
     )
@@ -38,14 +38,14 @@ def near_limit(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
     rows = (
         accepted.join(limits, ["cluster", "server", "topic"])
-        .where((F.col("size") > _NEAR * F.col("limit")) & (F.col("size") < F.col("limit")))
+        .where((F.col("size") > _NEAR_SHARE * F.col("limit")) & (F.col("size") < F.col("limit")))
         .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
-        .agg(*when(), F.max("size").alias("most"))
+        .agg(*occurrence_columns(), F.max("size").alias("most"))
     )
     return finding_rows(
         rows,
         message=message("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client",
                      "most", "topic", "limit"),
-        expected=message("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
+        expected=message("under %d bytes", F.ceil(_NEAR_SHARE * F.col("limit"))),
         got=message("%d bytes", "most"),
     )  # fmt: skip

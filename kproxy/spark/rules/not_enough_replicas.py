@@ -7,9 +7,9 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from kproxy.spark.columns import topic_name
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
-_TOO_FEW = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
+_REPLICA_ERRORS = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
 #: A broker that restarts causes a few, over which clients try again.
 _MIN_RESPONSES = 3
 
@@ -18,11 +18,11 @@ _MIN_RESPONSES = 3
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
     """Three or more errors NOT_ENOUGH_REPLICAS (or its AFTER_APPEND) in Produce responses, by broker and topic."""
     responses = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
-    refusals = responses.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
+    refusals = responses.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_REPLICA_ERRORS))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))
     rows = (
         refusals.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
-        .agg(*when(), F.mode("error.name", True).alias("error"))
+        .agg(*occurrence_columns(), F.mode("error.name", True).alias("error"))
         .where(F.col("findings") >= _MIN_RESPONSES)
     )
     text = message("%s refused batches for topic %s %d times: %s", "broker", F.coalesce("topic", F.lit("?")),

@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.retries import refused_again
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
 #: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
-_AT_ONCE_US = 50_000
+_IMMEDIATE_US = 50_000
 #: Minimum retries per second.
 _MIN_RETRIES = 10
 
@@ -18,7 +18,7 @@ _MIN_RETRIES = 10
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
-    immediate_retries = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
+    immediate_retries = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US)
     columns = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
         immediate_retries.withColumn("ts", F.timestamp_micros("again_us"))
@@ -28,7 +28,7 @@ def retry_storm(lines: DataFrame) -> DataFrame:
     )
     rows = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
-    ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
+    ).agg(*occurrence_columns(), F.max("until").alias("until"), F.max("count").alias("most"))
     text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
                 "broker", "most", "error")  # fmt: skip
     return finding_rows(rows, message=text, last_at=F.col("until"), got=F.col("error"))

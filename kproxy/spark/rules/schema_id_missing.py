@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.records.schema_ids import HEX_PREFIX
-from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.columns import client_name, array_or_empty
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
 _MIN_RECORDS = 10
 _BODY = (
@@ -29,7 +29,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         produce_requests.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
         .select(
             "cluster", "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
-            F.coalesce(topic["name"], _name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
+            F.coalesce(topic["name"], _topic_name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
             _values(topic).alias("values"),
         )
         .withColumns({
@@ -37,7 +37,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
             "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
         })
         .groupBy("cluster", "client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
-        .agg(*when(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
+        .agg(*occurrence_columns(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
         .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
         .where(F.col("lacking") & (F.col("have") >= _MIN_RECORDS) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
@@ -51,8 +51,8 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
 
 def _values(topic: Column) -> Column:
     """The base64 values of the records in an entry of `topic_data`."""
-    batches = F.flatten(F.transform(topic["partition_data"], lambda partition: maybe(partition["records"])))
-    records = F.flatten(F.transform(batches, lambda batch: maybe(batch["records"])))
+    batches = F.flatten(F.transform(topic["partition_data"], lambda partition: array_or_empty(partition["records"])))
+    records = F.flatten(F.transform(batches, lambda batch: array_or_empty(batch["records"])))
     return F.array_compact(F.transform(records, lambda record: record["value"]))
 
 
@@ -61,6 +61,6 @@ def _has_id(value: Column) -> Column:
     return F.coalesce(F.rlike(first_bytes, F.lit(HEX_PREFIX)), F.lit(False))
 
 
-def _name_of(topic_id: Column) -> Column:
+def _topic_name_of(topic_id: Column) -> Column:
     """The name of a topic id in the line."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

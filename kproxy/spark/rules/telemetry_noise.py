@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.rules import finding_rows, message, rule, when
+from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
 
 _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 #: The first error is how a client finds out.
@@ -22,7 +22,7 @@ def telemetry_noise(lines: DataFrame) -> DataFrame:
     rows = (
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")
-        .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
+        .agg(*occurrence_columns(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
         .where(F.col("findings") >= _MIN_REQUESTS)
     )
     text = message("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kproxy.spark.derived.rates import Busy
+from kproxy.spark.derived.rates import BusyCondition
 from kproxy.spark.rules import BusyRule, busy_rule, message
 
 #: At half of a minute's requests, the median is one record.
-_HALF = 0.5
+_MIN_SHARE = 0.5
 
 
 @busy_rule(
@@ -18,12 +18,12 @@ _HALF = 0.5
 def tiny_batches() -> BusyRule:
     """Minutes with ten or more Produce requests per second with one record per batch, at least half of all requests."""
     is_produce = (F.col("kind") == "request") & (F.col("api") == "Produce")
-    is_single = (_sum("batches") > 0) & (_sum("records") <= _sum("batches"))
+    is_single = (_sum_over_topics("batches") > 0) & (_sum_over_topics("records") <= _sum_over_topics("batches"))
     text = message("client %s sent %d Produce requests with one record a batch to %s in a minute, of %d", "client",
                 "hits", "broker", "frames")  # fmt: skip
-    return BusyRule(Busy(is_produce, is_single, share=_HALF), text)
+    return BusyRule(BusyCondition(is_produce, is_single, share=_MIN_SHARE), text)
 
 
-def _sum(key: str) -> Column:
+def _sum_over_topics(key: str) -> Column:
     zero = F.lit(0).cast("long")
     return F.aggregate("topics", zero, lambda total, topic: total + F.coalesce(topic[key], zero))

@@ -14,7 +14,7 @@ from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark.session.class_archive import ArchiveWriter
 from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory
-from kproxy.spark.session.java import find_java, jvm_options, launching
+from kproxy.spark.session.java import find_java, jvm_options, java_launcher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: quarter of the time and half of the memory. Spark underestimates lines in Parquet twentyfold, so it would broadcast
 #: what does not fit in memory; jobs say what is small. Above the threshold of groups, percentiles and lists sort all
 #: rows, which takes twice as long; the default is 128.
-_ANYWHERE = {
+_COMMON_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
@@ -32,7 +32,7 @@ _ANYWHERE = {
 }
 #: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
 #: Compiling a plan, or changing it while it runs, costs more than it saves.
-_TINY = {
+_TINY_SETTINGS = {
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
@@ -42,7 +42,7 @@ _TINY = {
     "spark.sql.adaptive.enabled": "false",
 }
 #: Settings if the driver is this process.
-_DRIVER = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
+_DRIVER_SETTINGS = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
 #: Packages that are sent to executors.
 _PACKAGES = "spark.submit.pyFiles"
 _CONNECT_PORT, _CONNECT_S = 15002, 10
@@ -86,7 +86,7 @@ def session(
     if engine == "embedded":
         return EmbeddedEngine(memory()).connect(settings)
     if remote:
-        return _connected(master or os.environ["SPARK_REMOTE"], {**_ANYWHERE, **(settings or {})})
+        return _connect(master or os.environ["SPARK_REMOTE"], {**_COMMON_SETTINGS, **(settings or {})})
     from pyspark import SparkContext
 
     from kproxy.spark.session.java_names import remember_names
@@ -94,14 +94,14 @@ def session(
     if not is_named:
         master = "local[*]"
     is_local = master is not None and master.startswith("local")
-    all_settings = {**_ANYWHERE, **_DRIVER, **(_local(tiny=tiny) if is_local else {}), **(settings or {})}
+    all_settings = {**_COMMON_SETTINGS, **_DRIVER_SETTINGS, **(_local_settings(tiny=tiny) if is_local else {}), **(settings or {})}
     builder = SparkSession.builder.appName("kproxy").config(map=dict(all_settings))
     if master is not None:
         builder = builder.master(master)
     if is_submitted:
         return builder.getOrCreate()
     java = find_java()
-    with launching(java):
+    with java_launcher(java):
         options = jvm_options(java, short=short, tiny=tiny, writer=writer)
         new_session = builder.config("spark.driver.defaultJavaOptions", options).getOrCreate()
     remember_names(new_session)
@@ -111,7 +111,7 @@ def session(
     return new_session
 
 
-def end_java() -> None:
+def stop_java() -> None:
     """End the JVM of a stopped session; the next session starts another one."""
     from pyspark import SparkContext
 
@@ -122,7 +122,7 @@ def end_java() -> None:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def _connected(url: str, settings: dict[str, str]) -> SparkSession:
+def _connect(url: str, settings: dict[str, str]) -> SparkSession:
     """Return a session of a Spark Connect server."""
     from pyspark.sql import SparkSession
 
@@ -142,7 +142,7 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
     return session
 
 
-def _local(*, tiny: bool) -> dict[str, str]:
+def _local_settings(*, tiny: bool) -> dict[str, str]:
     """Return settings for a driver without executors."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use the packages of this process
     cores = len(os.sched_getaffinity(0))
@@ -152,5 +152,5 @@ def _local(*, tiny: bool) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{max(1024, 256 * cores)}m",
         "spark.sql.shuffle.partitions": str(max(4, cores)),
-        **(_TINY if tiny else {}),
+        **(_TINY_SETTINGS if tiny else {}),
     }

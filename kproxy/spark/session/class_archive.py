@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Final
 
 #: Number of archives to keep, most recently used: one for each Java and Spark installation.
-_KEPT: Final = 2
+_ARCHIVES_KEPT: Final = 2
 _NAME = re.compile(r"classes-[0-9a-f]{16}")
 #: If this variable is "no", kproxy uses an archive but does not write one.
 VARIABLE: Final = "KPROXY_SPARK_ARCHIVE"
@@ -54,7 +54,7 @@ class ArchiveWriter:
             return archive_options(folder, key)
         self._path, base = _paths(folder, key)
         marker = self._path.with_name(f"{self._path.name}.wanted")
-        _tidy(folder, self._path.name)
+        _remove_old_archives(folder, self._path.name)
         options = archive_options(folder, key)
         if options or not marker.exists() or not _create_base(java, base):
             marker.touch()
@@ -139,12 +139,12 @@ def _is_complete(path: Path) -> bool:
         return False
 
 
-def _tidy(folder: Path, current: str) -> None:
+def _remove_old_archives(folder: Path, current: str) -> None:
     """Remove leftovers of killed runs, and the least recently used archives other than `current`."""
     files = [path for path in folder.glob("classes-*") if _NAME.match(path.name)]
     used_at = {file.name: file.stat().st_mtime for file in files if _NAME.fullmatch(file.name)}
     older = sorted((name for name in used_at if name != current), key=used_at.__getitem__, reverse=True)
-    kept_names = {current, *older[: _KEPT - 1]}
+    kept_names = {current, *older[: _ARCHIVES_KEPT - 1]}
     for file in files:
         name, suffix = file.name[:24], file.name[24:]
         if name not in kept_names or suffix not in ("", "-base", ".wanted"):

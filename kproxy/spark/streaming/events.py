@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from kproxy.spark.streaming.lines import COUNTED
+from kproxy.spark.streaming.lines import COUNTS_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class QueryListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Pass on the micro-batch."""
-        self._hand(_batch(event.progress))
+        self._hand(_micro_batch(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Do nothing."""
@@ -68,8 +68,8 @@ class QueryListener(StreamingQueryListener):
         """Do nothing: the owner checks the query's state."""
 
 
-def _batch(progress: StreamingQueryProgress) -> MicroBatch:
-    metrics = progress.observedMetrics.get(COUNTED)
+def _micro_batch(progress: StreamingQueryProgress) -> MicroBatch:
+    metrics = progress.observedMetrics.get(COUNTS_NAME)
     lines, corrupt, example, until, ahead, file = metrics if metrics is not None else (0, 0, None, None, 0, None)
     late = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
     return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late, ahead or 0, file)

@@ -23,7 +23,7 @@ _RECORD = "query string, asked string"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class TableFiles:
     """Tables as files below a directory, in one of Spark's formats."""
 
     directory: str
@@ -74,7 +74,7 @@ class RunningQueries:
         self._spark.streams.removeListener(self._listener)
         self._folder.cleanup()
 
-    def to_files(self, table: DataFrame, name: str, files: Files) -> None:
+    def to_files(self, table: DataFrame, name: str, files: TableFiles) -> None:
         """Run a query into a table below a directory, each row once even after a kill; continues where it stopped."""
         # Partitioned by the day of the first column, a time: a partition without rows has no file.
         day = F.to_date(F.to_utc_timestamp(table.columns[0], F.current_timezone()))

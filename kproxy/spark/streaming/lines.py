@@ -14,17 +14,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.errors import UserError
-from kproxy.spark.ingest.convert import batches, check, dated
+from kproxy.spark.ingest.convert import batches, check_table, with_dates
 from kproxy.spark.ingest.decode import local_path
-from kproxy.spark.ingest.files import counts, parsed
+from kproxy.spark.ingest.files import counts, parse_texts
 from kproxy.spark.ingest.schema import TABLE, TEXT
 from kproxy.spark.ingest.table_storage import PARQUET
 from kproxy.spark.source import KproxyDataSource
 
 #: The name of each micro-batch's counts: see `kproxy.spark.ingest.files.counts`.
-COUNTED = "counted"
+COUNTS_NAME = "counted"
 #: How far the clock of a proxy may be ahead of this machine's. Lines that are later count as if they were of now.
-_AHEAD: Final = "interval 1 second"
+_MAX_AHEAD: Final = "interval 1 second"
 
 
 def follow_lines(
@@ -40,12 +40,12 @@ def follow_lines(
         UserError: A path is not a directory, or a table that is not Parquet or has duplicate lines.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
-    now = F.current_timestamp() + F.expr(_AHEAD)
+    now = F.current_timestamp() + F.expr(_MAX_AHEAD)
     # Else one line with a wrong date would make all later ones late, for good.
     with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn("ts", F.least("ts", now))
     # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
     with_watermark = with_capped_time.withWatermark("ts", late).observe(
-        COUNTED,
+        COUNTS_NAME,
         *counts(),
         F.max("ts").alias("until"),
         F.count("ahead").alias("ahead"),
@@ -58,15 +58,15 @@ def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     if (table_batches := batches(spark, path)) is not None:
         if table_batches and table_batches[0].form != PARQUET:
             raise UserError(f"{path} is a {table_batches[0].form} table: follow its traces, or a Parquet table")
-        check(spark, path, table_batches)
+        check_table(spark, path, table_batches)
         # A batch is complete before its record exists; only a kill between the two could repeat its rows.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
         return table.select(*TABLE.names)
-    texts = _growing(spark, path, since) if urlsplit(path).scheme in ("", "file") else _whole(spark, path)
-    return dated(parsed(texts.withColumn("value", F.col("value").cast("string"))))
+    texts = _growing_lines(spark, path, since) if urlsplit(path).scheme in ("", "file") else _complete_traces(spark, path)
+    return with_dates(parse_texts(texts.withColumn("value", F.col("value").cast("string"))))
 
 
-def _growing(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
+def _growing_lines(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
     folder = local_path(path) if path.startswith("file:") else Path(path)
     if not folder.exists():
         raise UserError(f"{path}: no such directory")
@@ -79,7 +79,7 @@ def _growing(spark: SparkSession, path: str, since: datetime | None) -> DataFram
     return reader.load(str(folder))
 
 
-def _whole(spark: SparkSession, path: str) -> DataFrame:
+def _complete_traces(spark: SparkSession, path: str) -> DataFrame:
     reader = spark.readStream.option("recursiveFileLookup", True).option("pathGlobFilter", "*.jsonl")
     try:
         return reader.text(path).select("value", F.col("_metadata.file_path").alias("file"))

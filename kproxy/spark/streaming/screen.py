@@ -16,13 +16,13 @@ from rich.text import Text
 
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
 from kproxy.spark.streaming.queries import Span
-from kproxy.spark.streaming.sentences import LINE_FORMATS, lines_of
-from kproxy.spark.streaming.windows import Rolling
+from kproxy.spark.streaming.sentences import LINE_FORMATS, format_rows
+from kproxy.spark.streaming.windows import RollingWindows
 from kproxy.spark.tables import cell
 from kproxy.trace.formatting import duration, safe
 
 #: Rows of the screen other than table rows: the header, and for each table its title, column names, rule and footer.
-_HEADER, _AROUND = 2, 4
+_HEADER_LINES, _LINES_AROUND_TABLE = 2, 4
 _KEYS = {"latency": ("api",), "errors": ("api", "client", "code")}
 
 
@@ -40,7 +40,7 @@ class Screen:
     def __init__(self, file: TextIO, title: str, names: Sequence[str], span: Span, rows: int) -> None:
         self._title, self._most, self._span = title, rows, span
         window, step = (timedelta(microseconds=us) for us in (span.window, span.step))
-        self._rolling = {name: Rolling(_KEYS[name], window=window, step=step) for name in names if name in _KEYS}
+        self._rolling = {name: RollingWindows(_KEYS[name], window=window, step=step) for name in names if name in _KEYS}
         self._until: datetime | None = None
         self._console = Console(file=file)
         self._live = Live(
@@ -64,7 +64,7 @@ class Screen:
             if event.until is not None:
                 self._until = max(filter(None, (self._until, event.until.astimezone(UTC))))
         elif event.query in LINE_FORMATS:
-            for line in lines_of(event.query, event.rows, self._most):
+            for line in format_rows(event.query, event.rows, self._most):
                 self._console.print(line, soft_wrap=True)
         else:
             self._rolling[event.query].add(event.rows)
@@ -81,32 +81,32 @@ class Screen:
             return Text(f"{safe(self._title)}: waiting for lines", style="bold")
         age = max(timedelta(0), datetime.now(UTC) - self._until)
         return Text.assemble(
-            (safe(self._title), "bold"), f"  as of {self._until:%H:%M:%S} UTC", (f"  {_ago(age)} ago", "dim")
+            (safe(self._title), "bold"), f"  as of {self._until:%H:%M:%S} UTC", (f"  {_age_text(age)} ago", "dim")
         )
 
     def _tables(self) -> Iterator[RenderableType]:
         if self._until is None:
             return
-        free_lines = self._console.height - _HEADER - _AROUND * len(self._rolling) - 1
+        free_lines = self._console.height - _HEADER_LINES - _LINES_AROUND_TABLE * len(self._rolling) - 1
         # Errors come first and take at most half, so that latency stays visible.
         for position, (name, rolling) in enumerate(sorted(self._rolling.items())):
-            lines = list(_latency(rolling) if name == "latency" else _errors(rolling))
+            lines = list(_latency_rows(rolling) if name == "latency" else _error_rows(rolling))
             max_lines = max(1, min(self._most, free_lines // (len(self._rolling) - position)))
             free_lines -= min(max_lines, len(lines))
             yield _table(name, self._span, lines, max_lines)
 
 
-def _ago(age: timedelta) -> str:
+def _age_text(age: timedelta) -> str:
     seconds = round(age.total_seconds())
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
 
 
 def _table(name: str, span: Span, lines: list[list[str]], max_lines: int) -> RenderableType:
     if not lines:
-        return Text(f"no {name}, last {_length(span.window)}", style="dim")
+        return Text(f"no {name}, last {_length_text(span.window)}", style="dim")
     more_text = f", and {len(lines) - max_lines} more" if len(lines) > max_lines else ""
     table = Table(
-        title=f"{name}, last {_length(span.window)}{more_text}", title_justify="left", title_style="bold",
+        title=f"{name}, last {_length_text(span.window)}{more_text}", title_justify="left", title_style="bold",
         box=box.SIMPLE_HEAD, pad_edge=False,
     )  # fmt: skip
     for heading in _HEADS[name]:
@@ -122,29 +122,29 @@ _HEADS = {
 }
 
 
-def _latency(rolling: Rolling) -> Iterator[list[str]]:
+def _latency_rows(rolling: RollingWindows) -> Iterator[list[str]]:
     """Sort by latency, slowest first."""
     previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
-        yield [row["api"], f"{row['per_s']:,.1f}", *values, _of(previous_rows.get(key), "p99_us")]
+        yield [row["api"], f"{row['per_s']:,.1f}", *values, _cell_of(previous_rows.get(key), "p99_us")]
 
 
-def _errors(rolling: Rolling) -> Iterator[list[str]]:
+def _error_rows(rolling: RollingWindows) -> Iterator[list[str]]:
     """Sort by frequency, highest first."""
     previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
         share = f"{100 * row['share']:.3g} %"
         yield [row["error"], row["api"], safe(row["client"]), cell("", row["responses"]), share,
-               _of(previous_rows.get(key), "responses")]  # fmt: skip
+               _cell_of(previous_rows.get(key), "responses")]  # fmt: skip
 
 
-def _of(row: Row | None, name: str) -> str:
+def _cell_of(row: Row | None, name: str) -> str:
     value: Any = None if row is None else row[name]
     return cell(name, value)
 
 
-def _length(us: int) -> str:
+def _length_text(us: int) -> str:
     for unit, name in ((60_000_000, "min"), (1_000_000, "s")):
         if us % unit == 0:
             return f"{us // unit} {name}"

@@ -15,11 +15,11 @@ from kproxy.trace.formatting import safe
 _SEVERITIES = list(Severity)
 
 
-def finding(row: Row) -> Text:
+def format_finding(row: Row) -> Text:
     """``05:12:41  error    L001 trailing-bytes  shop > 10.0.0.1:9092  message  (n-1-7 response, byte 720)``."""
     origin = [row["connection_id"], row["direction"]]
     location = " ".join(filter(None, origin)) + (f", byte {row['offset']}" if row["offset"] is not None else "")
-    return _line(
+    return _format_line(
         row,
         (f"{row['severity']:<8} ", str(row["severity"])),
         (f"{row['code']} {row['name']}  ", "name"),
@@ -29,33 +29,33 @@ def finding(row: Row) -> Text:
     )
 
 
-def client(row: Row) -> Text:
+def format_client(row: Row) -> Text:
     """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
     if row["refused_from"] is not None:
         version_text = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
-        return _line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (version_text, ""))
+        return _format_line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (version_text, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
-    return _line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
+    return _format_line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
 
 
-def worst_first(rows: Sequence[Row]) -> list[Row]:
+def sort_findings(rows: Sequence[Row]) -> list[Row]:
     """Return findings in display order."""
     return sorted(rows, key=lambda row: (-_SEVERITIES.index(row["severity"]), row["at"], row["code"]))
 
 
-def in_order(rows: Sequence[Row]) -> list[Row]:
+def sort_clients(rows: Sequence[Row]) -> list[Row]:
     """Return clients in display order: those with a removed version first."""
     return sorted(rows, key=lambda row: (row["refused_from"] is None, row["at"], row["client"]))
 
 
 #: By query: the order of its rows, and the formatter of a row.
 LINE_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
-    "findings": (worst_first, finding),
-    "clients": (in_order, client),
+    "findings": (sort_findings, format_finding),
+    "clients": (sort_clients, format_client),
 }
 
 
-def lines_of(query: str, rows: Sequence[Row], max_lines: int) -> Iterator[Text]:
+def format_rows(query: str, rows: Sequence[Row], max_lines: int) -> Iterator[Text]:
     """Yield lines for new rows of a query, at most `max_lines`."""
     sort_rows, format_row = LINE_FORMATS[query]
     for row in sort_rows(rows)[:max_lines]:
@@ -69,6 +69,6 @@ def _client_and_broker(row: Row) -> str:
     return f"{names}  " if names else ""
 
 
-def _line(row: Row, *pieces: tuple[str, str]) -> Text:
+def _format_line(row: Row, *pieces: tuple[str, str]) -> Text:
     time_piece = (f"{cell('at', row['at'])[11:]}  ", "dim")
     return Text.assemble(*((safe(text), STYLES.get(style, "")) for text, style in (time_piece, *pieces)))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import Row
 
 
-class Rolling:
+class RollingWindows:
     """Keeps the rows of the newest windows by key.
 
     Args:

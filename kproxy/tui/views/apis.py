@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.text import Text
 
-from kproxy.browse.facts.texts import squeezed
+from kproxy.browse.facts.texts import downsample
 from kproxy.browse.overviews.apis import Apis, ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
@@ -16,10 +16,10 @@ from kproxy.tui.overview import (
     OverviewView,
     bars,
     count,
-    found,
+    severity_cell,
     lines,
     names_and_counts,
-    took,
+    latency_cell,
 )
 from kproxy.tui.table import Cell, TableColumn
 
@@ -76,7 +76,7 @@ class ApiView(OverviewView[ApiUsage]):
         """See `OverviewView`."""
         return self._apis.rows(self.session.now)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self._apis.others, "frames of unknown versions"
 
@@ -91,17 +91,17 @@ class ApiView(OverviewView[ApiUsage]):
             [(safe(item.api or "?"), "name")],
             count(item.requests),
             [(f"{item.rate:.1f}" if item.rate else "", "")],
-            [(bars(squeezed(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
-            took(item.p50_us),
-            took(item.p95_us),
-            took(item.p99_us),
-            took(item.max_us),
+            [(bars(downsample(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
+            latency_cell(item.p50_us),
+            latency_cell(item.p95_us),
+            latency_cell(item.p99_us),
+            latency_cell(item.max_us),
             count(item.in_flight, "warning"),
             count(item.unanswered, "error"),
             count(item.refusals, "error"),
             [(size(item.request_bytes), "")],
             [(size(item.response_bytes), "")],
-            found(item.findings),
+            severity_cell(item.findings),
         ]
 
     def item_text(self, item: ApiUsage) -> Text:

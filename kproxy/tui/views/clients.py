@@ -14,7 +14,7 @@ from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe
-from kproxy.tui.overview import OverviewView, count, found, lines
+from kproxy.tui.overview import OverviewView, count, severity_cell, lines
 from kproxy.tui.table import Cell, TableColumn
 
 _STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}
@@ -54,9 +54,9 @@ class ClientView(OverviewView[Client]):
 
     def items(self) -> list[Client]:
         """See `OverviewView`."""
-        return clients.shown(self.session, self.session.view)
+        return clients.rows_in_view(self.session, self.session.view)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self.session.overviews.clients.others, "older clients"
 
@@ -73,7 +73,7 @@ class ClientView(OverviewView[Client]):
             count(item.connections),
             count(item.requests),
             count(item.refusals, "error"),
-            found(item.findings),
+            severity_cell(item.findings),
             [(item.verdict.value, _STYLES[item.verdict])],
             [(safe(item.reason), "")],
         ]

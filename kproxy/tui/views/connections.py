@@ -13,7 +13,7 @@ from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
-from kproxy.tui.overview import OverviewView, count, found, lines, took
+from kproxy.tui.overview import OverviewView, count, severity_cell, lines, latency_cell
 from kproxy.tui.table import Cell, TableColumn
 
 
@@ -59,9 +59,9 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
     def items(self) -> list[ConnectionSummary]:
         """See `OverviewView`."""
-        return connections.shown(self.session, self.session.view)
+        return connections.rows_in_view(self.session, self.session.view)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self.session.overviews.connections.others, "older closed connections"
 
@@ -81,15 +81,15 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             [(size(item.request_bytes), "")],
             [(size(item.response_bytes), "")],
             self._waiting(item),
-            took(item.p50_us),
-            took(item.p99_us),
+            latency_cell(item.p50_us),
+            latency_cell(item.p99_us),
             count(item.refusals, "error"),
             [(f"{item.throttled_ms:,} ms", "warning")] if item.throttled else [],
-            found(item.findings),
+            severity_cell(item.findings),
         ]
 
     def _waiting(self, item: ConnectionSummary) -> Cell:
-        if (waiting_us := connections.waited_us(self.session, item)) is None:
+        if (waiting_us := connections.waiting_time_us(self.session, item)) is None:
             return [(f"{item.unanswered} never", "error")] if item.unanswered else []
         return [(f"{item.in_flight} {duration(waiting_us)}", "warning")]
 
@@ -103,4 +103,4 @@ class ConnectionView(OverviewView[ConnectionSummary]):
 
 
 def _client_text(item: ConnectionSummary) -> str:
-    return safe("  ".join(part for part in (connections.names(item), software(item)) if part))
+    return safe("  ".join(part for part in (connections.client_ids(item), software(item)) if part))

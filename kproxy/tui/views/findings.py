@@ -18,7 +18,7 @@ from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import Reading
 from kproxy.tui.overview import OverviewView
-from kproxy.tui.styled_text import in_full
+from kproxy.tui.styled_text import full_finding
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
@@ -71,7 +71,7 @@ class FindingView(OverviewView[Cause]):
         """See `OverviewView`."""
         return self._findings.sorted_causes()
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self._findings.others, "findings of other causes"
 
@@ -94,7 +94,7 @@ class FindingView(OverviewView[Cause]):
 
     def item_text(self, item: Cause) -> Text:
         """See `OverviewView`."""
-        text = in_full(item.finding, self.app.size.width - _GUTTER)
+        text = full_finding(item.finding, self.app.size.width - _GUTTER)
         for sentence in item.sentences:
             text.append("also: ", "dim").append(f"{safe(sentence)}\n")
         for consequence in item.consequences:

@@ -20,7 +20,7 @@ from kproxy.groups.timeline import group_drawing
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.time_display import TimeDisplay
 from kproxy.tui.overview import OverviewView, count, lines
-from kproxy.tui.styled_text import painted
+from kproxy.tui.styled_text import styled
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
@@ -78,9 +78,9 @@ class GroupsView(OverviewView[GroupRow]):
 
     def items(self) -> list[GroupRow]:
         """See `OverviewView`."""
-        return groups.shown(self.session, self.session.view)
+        return groups.rows_in_view(self.session, self.session.view)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self.session.overviews.groups.evicted, "inactive groups"
 
@@ -100,7 +100,7 @@ class GroupsView(OverviewView[GroupRow]):
             count(item.rebalances),
             [(duration((item.longest_rebalance_ns or 0) // 1000) if item.longest_rebalance_ns else "", "")],
             count(item.commits),
-            _why(worst) if worst is not None else [],
+            _stall_cell(worst) if worst is not None else [],
         ]
 
     def update_text(self) -> None:
@@ -118,9 +118,9 @@ class GroupsView(OverviewView[GroupRow]):
     def _held_text(self, view: GroupView) -> Text:
         """The records that each member of a share group holds."""
         text = Text()
-        for member, held, ranges in groups.held(self.session, view):
+        for member, held, ranges in groups.held_records(self.session, view):
             text.append(f"{safe(member)} {held}", "bold").append(f"  {safe(ranges)}\n")
-        if acknowledged := groups.acknowledged(self.session, view):
+        if acknowledged := groups.acknowledged_records(self.session, view):
             text.append("records acknowledged  ", "dim").append(acknowledged + "\n")
         return text
 
@@ -146,7 +146,7 @@ class GroupsView(OverviewView[GroupRow]):
 def _group_text(view: GroupView, clock: TimeDisplay) -> Text:
     text = Text()
     for stall in view.stalls[:_MAX_STALLS]:
-        text.append_text(painted(_stall(stall, clock))).append("\n")
+        text.append_text(styled(_stall_text(stall, clock))).append("\n")
     for boundary in reversed(view.boundaries[-_MAX_GENERATIONS:]):
         if boundary.cause is not None:
             unit = "generation" if view.row.protocol is Protocol.CLASSIC else "epoch"
@@ -155,12 +155,12 @@ def _group_text(view: GroupView, clock: TimeDisplay) -> Text:
     return text
 
 
-def _why(stall: Stall) -> Cell:
+def _stall_cell(stall: Stall) -> Cell:
     return [(stall.text, stall.severity)] if stall.until is None else [("was: " + stall.text, "")]
 
 
-def _stall(stall: Stall, clock: TimeDisplay) -> Cell:
+def _stall_text(stall: Stall, clock: TimeDisplay) -> Cell:
     lasted = "since " + clock.time(stall.since)
     if stall.until is not None:
         lasted = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
-    return [(f"{lasted}  ", "dim"), *_why(stall), (f"  {stall.hint}", "dim")]
+    return [(f"{lasted}  ", "dim"), *_stall_cell(stall), (f"  {stall.hint}", "dim")]

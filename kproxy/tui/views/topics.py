@@ -8,12 +8,12 @@ from typing import ClassVar
 from rich.text import Text
 
 from kproxy.browse.facts import topics
-from kproxy.browse.facts.texts import squeezed
+from kproxy.browse.facts.texts import downsample
 from kproxy.browse.overviews.topic import TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe, size
-from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, took
+from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, latency_cell
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
@@ -63,9 +63,9 @@ class TopicView(OverviewView[TopicSummary]):
 
     def items(self) -> list[TopicSummary]:
         """See `OverviewView`."""
-        return topics.shown(self.session, self.session.view)
+        return topics.rows_in_view(self.session, self.session.view)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self.session.overviews.topics.evicted, "inactive topics"
 
@@ -84,7 +84,7 @@ class TopicView(OverviewView[TopicSummary]):
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
             [] if item.age_ms is None else [(topics.age(item.age_ms), "")],
-            took(item.delivery_us),
+            latency_cell(item.delivery_us),
             [(names_and_counts(item.errors), "error")],
         ]
 
@@ -93,7 +93,7 @@ class TopicView(OverviewView[TopicSummary]):
         return [
             count(traffic.records),
             [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
-            [(bars(squeezed(series, _BARS), _BARS), "bar")],
+            [(bars(downsample(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 

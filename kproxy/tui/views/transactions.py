@@ -76,9 +76,9 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def items(self) -> list[TransactionRow]:
         """See `OverviewView`."""
-        return transactions.shown(self.session, self.session.view)
+        return transactions.rows_in_view(self.session, self.session.view)
 
-    def unlisted(self) -> tuple[int, str]:
+    def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self.session.overviews.transactions.evicted, "inactive transactional ids"
 

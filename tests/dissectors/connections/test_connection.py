@@ -1,7 +1,7 @@
 import pytest
 
 from dissectors.connections import connection as module
-from dissectors.connections.connection import Connection, plausible_request
+from dissectors.connections.connection import Connection, is_plausible_request
 from dissectors.connections.events import Direction, FramingLost, RequestReceived, ResponseReceived
 from dissectors.connections.protocol_detection import PROXY_V2
 from dissectors.hexdump import unhex
@@ -403,7 +403,7 @@ def test_responses_are_paired_when_the_token_response_was_lost() -> None:
     ],
 )
 def test_impossible_request_is_not_plausible(hex_text: str, reason: str) -> None:
-    assert not plausible_request(unhex(hex_text), 0), reason
+    assert not is_plausible_request(unhex(hex_text), 0), reason
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_impossible_request_is_not_plausible(hex_text: str, reason: str) -> None
     ],
 )
 def test_possible_request_is_plausible(hex_text: str) -> None:
-    assert plausible_request(b"\xff" + unhex(hex_text), 1)
+    assert is_plausible_request(b"\xff" + unhex(hex_text), 1)
 
 
 def test_request_with_a_trailing_byte_is_a_token_after_the_handshake() -> None:
@@ -430,4 +430,4 @@ def test_request_with_a_trailing_byte_is_a_token_after_the_handshake() -> None:
 
 def test_encoded_request_header_is_plausible() -> None:
     header = encode(layout("RequestHeader", 2), {"request_api_key": 12, "request_api_version": 4, "client_id": "me"})
-    assert plausible_request(framed(header), 0)
+    assert is_plausible_request(framed(header), 0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissectors.diagnosis.candidates import MAX_SECOND_COST, Choice, choices, second_edits, struct_locations
+from dissectors.diagnosis.candidates import MAX_SECOND_COST, Choice, choices, second_choices, struct_locations
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
@@ -15,7 +15,7 @@ from dissectors.diagnosis.elements import Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.struct_edits import Proposals
-from dissectors.diagnosis.struct_reader import read_whole
+from dissectors.diagnosis.struct_reader import read_frame
 from dissectors.edits import Edit, parse
 from dissectors.messages.message import read_response
 from tests.dissectors.diagnosis.broken import Mutations
@@ -37,7 +37,7 @@ def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] |
 def read_from_the_start(data: bytes, pair: FrameLayouts) -> tuple[int, float] | None:
     frame = FrameReading(data, frozenset(), ENOUGH)
     frame.begin(ANY, ENOUGH)
-    return outcome(lambda: read_whole(frame, *pair), frame)
+    return outcome(lambda: read_frame(frame, *pair), frame)
 
 
 def broken_reading(seed: int) -> tuple[bytes, FrameLayouts, Proposals]:
@@ -76,7 +76,7 @@ def test_second_edit_is_resumed_with_the_same_result(seed: int) -> None:
     for _, first, location in choices(pair, proposals)[::7]:
         base = pair.under(first) if location is None else pair.changed(first.edit)
         frame, trace = start_trace(data, base)
-        for choice in second_edits(base, proposals, trace, known, first):
+        for choice in second_choices(base, proposals, trace, known, first):
             if choice[2] is not None:
                 edit = choice[1].edit
                 assert resume(frame, trace, choice) == read_from_the_start(data, base.changed(edit)), (first.edit, edit)
@@ -128,5 +128,5 @@ def test_second_edits_never_undo_the_first() -> None:
     first = next(proposal for _, proposal, _ in choices(pair, proposals) if proposal.kind == "body_version")
     base = pair.under(first)
     _, trace = start_trace(data, base)
-    kinds = {proposal.kind for _, proposal, _ in second_edits(base, proposals, trace, frozenset(), first)}
+    kinds = {proposal.kind for _, proposal, _ in second_choices(base, proposals, trace, frozenset(), first)}
     assert not kinds & {"body_version", "generic_error_body"}

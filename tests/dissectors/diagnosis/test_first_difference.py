@@ -16,7 +16,7 @@ import pytest
 
 from dissectors.diagnosis import diagnose
 from dissectors.diagnosis.candidates import single_edits
-from dissectors.diagnosis.first_difference import first_departure
+from dissectors.diagnosis.first_difference import first_difference
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.messages.message import api_layouts, read_request, read_response
 from dissectors.schemas import api_by_name
@@ -158,7 +158,7 @@ def misplaced_trials(message: Of, accepts: Callable[[Edit], bool], *, step: int 
         if not accepts(edit):
             continue
         frame, written = write(edit, kafka_layout, values), edit.apply(kafka_layout)
-        departure = first_departure(kafka_layout, written, walk(written, frame, 4).nodes, 4)
+        departure = first_difference(kafka_layout, written, walk(written, frame, 4).nodes, 4)
         actual, expected = departure.start if departure else None, first_departing_byte(kafka_layout, edit, values)
         count += 1
         if actual != expected:

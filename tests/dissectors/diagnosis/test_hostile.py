@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dissectors.connections.events import Direction
 from dissectors.diagnosis import Diagnosis, diagnose, search
 from dissectors.diagnosis.candidates import single_edits
-from dissectors.diagnosis.search import MAKE, Search
+from dissectors.diagnosis.search import CREATION_WORK, Search
 from dissectors.edits import Edit, parse
 from dissectors.messages.message import Message, read_request, read_response
 from kproxy.inspection.explain import explain
@@ -42,7 +42,7 @@ def work_left(broken: Broken) -> tuple[int, int]:
     if not searches:
         return 0, 0  # no schema has that version
     [used_search] = searches
-    return used_search._frame.work, -SLACK - MAKE * len(
+    return used_search._frame.work, -SLACK - CREATION_WORK * len(
         single_edits(used_search._layout, used_search._proposals.version)
     )
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from dissectors.diagnosis.payloads import diagnose_payload
-from dissectors.diagnosis.whole_payloads import is_whole
+from dissectors.diagnosis.whole_payloads import is_whole_payload
 from dissectors.edits import Edit, write
 from dissectors.embedded.payload_formats import PAYLOADS as PAYLOAD_NAMES
-from dissectors.embedded.payload_formats import as_stated, at_version
+from dissectors.embedded.payload_formats import layouts_as_stated, layouts_at_version
 from dissectors.messages.message import Message
 from dissectors.rules.helpers.group_payloads import group_payloads, payload_departure
 from dissectors.wire.decode import decode
@@ -88,7 +88,7 @@ def test_payloads_written_by_kafka_are_whole(name: str) -> None:
     }
     for prefix, payload in kinds.items():
         if name.startswith(prefix):
-            assert is_whole(PAYLOADS[name], payload)
+            assert is_whole_payload(PAYLOADS[name], payload)
 
 
 @pytest.mark.parametrize("name", ["connect-meta-1", "connect-assign-0", "connect-assign-2"])
@@ -101,8 +101,8 @@ def test_finds_a_missing_version_in_connect_payloads(name: str) -> None:
 
 def test_fields_of_later_versions_are_not_errors() -> None:
     payload = bytes.fromhex("0007 00000000 ffffffff 00000000 00000000 ffff 0000002a")
-    assert is_whole(payload, SUBSCRIPTION)
-    assert not is_whole(b"\x00\x01" + payload[2:], SUBSCRIPTION)
+    assert is_whole_payload(payload, SUBSCRIPTION)
+    assert not is_whole_payload(b"\x00\x01" + payload[2:], SUBSCRIPTION)
 
 
 def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
@@ -135,10 +135,10 @@ def test_payloads_of_other_protocols_are_not_examined() -> None:
 
 
 def test_streams_user_data_is_examined_inside_the_subscription() -> None:
-    body = as_stated(SUBSCRIPTION, b"\x00\x01").body
+    body = layouts_as_stated(SUBSCRIPTION, b"\x00\x01").body
     inner = PAYLOADS["streams-sub-7"]
     wrong_edit = Edit.of("length_encoding", "user_end_point", written="int16")
-    layout = at_version("SubscriptionInfoData", 7).body
+    layout = layouts_at_version("SubscriptionInfoData", 7).body
     broken = write(wrong_edit, layout, decode(layout, inner).values)
     assert len(broken) == len(inner) - 2
     for user_data, count in ((inner, 0), (broken, 1)):

@@ -9,9 +9,9 @@ import pytest
 from dissectors.diagnosis import diagnose
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.diagnose import right_layout
-from dissectors.diagnosis.integer_costs import integer
+from dissectors.diagnosis.integer_costs import integer_cost
 from dissectors.diagnosis.relation_costs import relation_cost
-from dissectors.diagnosis.string_costs import text
+from dissectors.diagnosis.string_costs import text_cost
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.messages.message import Message, read_request, read_response
 from dissectors.wire.encode import encode
@@ -36,7 +36,7 @@ MEMBER = "shop-5b776efe-8e7e-4a5d-9f89-641f34d89cbe"
     ],
 )
 def test_plausible_numbers_cost_less_than_implausible_ones(name: str, type: str, likely: int, unlikely: int) -> None:
-    cost = integer(Field(name, type))
+    cost = integer_cost(Field(name, type))
     assert cost(likely) < cost(unlikely)
 
 
@@ -56,17 +56,17 @@ def test_plausible_numbers_cost_less_than_implausible_ones(name: str, type: str,
     ],
 )
 def test_string_costs_less_in_a_field_where_it_is_common(raw: bytes, likely: str, unlikely: str) -> None:
-    assert text(Field(likely, "string"))(raw) < text(Field(unlikely, "string"))(raw)
+    assert text_cost(Field(likely, "string"))(raw) < text_cost(Field(unlikely, "string"))(raw)
 
 
 def test_typical_value_of_a_field_saves_only_a_few_bits() -> None:
     """A long string in the right field is not cheap: it must not outweigh the rest of the frame."""
     raw = MEMBER.encode()
-    assert text(Field("group_id", "string"))(raw) - text(Field("member_id", "string"))(raw) < 16
+    assert text_cost(Field("group_id", "string"))(raw) - text_cost(Field("member_id", "string"))(raw) < 16
 
 
 def test_control_characters_are_expensive_in_any_field() -> None:
-    assert text(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text(Field("topic", "string"))(
+    assert text_cost(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text_cost(Field("topic", "string"))(
         MEMBER.encode()
     )
 

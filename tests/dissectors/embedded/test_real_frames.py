@@ -56,7 +56,7 @@ def test_tree_and_body_hold_the_same_values(name: str) -> None:
 
 def test_expansion_leaves_the_message_unchanged() -> None:
     message, unchanged = real_message("__consumer_offsets"), real_message("__consumer_offsets")
-    embedded.presentable(message)
+    embedded.presentable_body(message)
     embedded.expand_nodes(message, tree(message)[1])
     assert message == unchanged
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from dissectors.embedded.redaction import may_hold_secrets, redact_tree, redacted, redacted_frame, unreadable_secret
+from dissectors.embedded.redaction import may_hold_secrets, redact_tree, redacted, redacted_frame, has_unreadable_secret
 from dissectors.messages.message import Message, read_request, read_response, walk_message
 from dissectors.wire.layout import snake_case
 from dissectors.wire.node import Node
@@ -62,7 +62,7 @@ def test_sample_message_contains_its_secret(api: str, is_request: bool, body: di
     message = message_of(api, is_request, body)
     assert (message.error, message.trailing) == (None, 0)
     assert may_hold_secrets(message)
-    assert not unreadable_secret(message)
+    assert not has_unreadable_secret(message)
     assert SECRET in repr(message.body)
     assert SECRET.encode() in message.frame
     assert SECRET in repr(node_values(walk_message(message).nodes))
@@ -102,7 +102,7 @@ def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dic
     undamaged = message_of(api, is_request, body)
     for frame in (undamaged.frame[:-1], undamaged.frame + b"\0", undamaged.frame[: undamaged.body_start - 1]):
         message = again(undamaged, frame)
-        assert unreadable_secret(message)
+        assert has_unreadable_secret(message)
         assert redacted(message) == {}
         tree = walk_message(message)
         assert redact_tree(message, tree.nodes) == [(message.body_start, len(frame))]
@@ -210,7 +210,7 @@ def test_message_without_secrets_is_unchanged(api: str, version: int, body: dict
 
 def test_damaged_message_without_secrets_is_shown() -> None:
     message = read_request(request("Metadata", 12, {"topics": [{"name": "orders"}]})[:-1])
-    assert not unreadable_secret(message)
+    assert not has_unreadable_secret(message)
     assert redacted(message) == message.body != {}
     assert redacted_frame(message) == message.frame
 

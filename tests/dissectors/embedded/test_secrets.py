@@ -57,7 +57,7 @@ def visible_bytes(message: Message) -> bytes:
     for start, end in spans:
         hidden[start:end] = bytes(end - start)
     text = json.dumps(
-        [embedded.presentable(message), embedded.expand(message), values],
+        [embedded.presentable_body(message), embedded.expand(message), values],
         default=lambda data: bytes(data).decode("latin-1"),
         ensure_ascii=False,
     )
@@ -67,7 +67,7 @@ def visible_bytes(message: Message) -> bytes:
 
 
 def first_record_value(message: Message) -> Any:
-    [row] = embedded.presentable(message)["responses"]
+    [row] = embedded.presentable_body(message)["responses"]
     return row["partitions"][0]["records"][0]["records"][0]["value"]
 
 
@@ -181,7 +181,7 @@ def test_compressed_records_with_secrets_are_blanked() -> None:
 
 
 def test_record_data_without_a_locatable_start_is_redacted_whole() -> None:
-    body = embedded.presentable(real_message("snapshot from byte 100"))
+    body = embedded.presentable_body(real_message("snapshot from byte 100"))
     assert body["topics"][0]["partitions"][0]["unaligned_records"] == "(redacted, 2589 bytes)"
 
 
@@ -226,13 +226,13 @@ def test_any_change_to_a_real_frame_is_accepted(name: str, data: st.DataObject) 
 def test_message_without_payloads_is_unchanged() -> None:
     message = response("Heartbeat", 4)
     assert embedded.expand(message) is message.body
-    assert embedded.presentable(message) is message.body
+    assert embedded.presentable_body(message) is message.body
     assert embedded.secret_record_spans(message) == []
 
 
 def test_secrets_of_the_message_itself_are_redacted() -> None:
     message = response("SaslAuthenticate", 2, auth_bytes=b"v=secret")
-    assert embedded.presentable(message)["auth_bytes"] == "(redacted, 8 bytes)"
+    assert embedded.presentable_body(message)["auth_bytes"] == "(redacted, 8 bytes)"
     assert embedded.expand(message)["auth_bytes"] == b"v=secret"
 
 
@@ -240,5 +240,5 @@ def test_message_of_an_unknown_version_has_no_payloads() -> None:
     message = read_response(unhex("00 00 00 06  00 00 00 07  00 00"), 1, 99)
     assert embedded.expand(message) == {}
     assert embedded.expand_nodes(message, Node("body", 8, 10)) == []
-    assert embedded.presentable(message) == {}
+    assert embedded.presentable_body(message) == {}
     assert redaction.redacted_frame(message) == message.frame

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dissectors.messages.message import Message, read_response
-from dissectors.messages.tag_buffers import is_default, tagged
+from dissectors.messages.tag_buffers import is_default, structs_with_tags
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Layout, layout
 from tests.kproxy.frames import framed
@@ -23,7 +23,7 @@ def partitions(*rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def tagged_paths(message: Message) -> list[tuple[str | int, ...]]:
-    return [struct.path for struct in tagged(message)]
+    return [struct.path for struct in structs_with_tags(message)]
 
 
 @pytest.mark.parametrize(

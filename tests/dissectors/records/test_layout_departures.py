@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dissectors.records import decode, encode
 from dissectors.records.formats import entries
-from dissectors.records.layout_departures import departures, write_departed
+from dissectors.records.layout_departures import departures, write_departing_batch
 from dissectors.records.layout_variants import ENCODINGS
 
 DATA = st.none() | st.binary(max_size=90)
@@ -34,7 +34,7 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(batch=batches(), written=st.sampled_from(list(ENCODINGS)))
 def test_names_the_departure_that_was_written(batch: dict[str, Any], written: str) -> None:
-    data = write_departed(batch, written)
+    data = write_departing_batch(batch, written)
     [decoded] = decode(data)
     assert decoded["crc_valid"]
     candidates = departures(data)
@@ -70,10 +70,10 @@ PLAIN = {
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
 def test_most_likely_departure_is_the_right_one(written: str) -> None:
-    data = write_departed(PLAIN, written)
+    data = write_departing_batch(PLAIN, written)
     [likeliest, *rivals] = departures(data)
-    assert likeliest.written == written or write_departed(PLAIN, likeliest.written) == data
-    assert all(write_departed(PLAIN, rival.written) == data for rival in rivals) or likeliest.written == written
+    assert likeliest.written == written or write_departing_batch(PLAIN, likeliest.written) == data
+    assert all(write_departing_batch(PLAIN, rival.written) == data for rival in rivals) or likeliest.written == written
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_most_likely_departure_is_the_right_one(written: str) -> None:
     ],
 )
 def test_departure_points_at_its_first_byte(written: str, offset: int, expected_bytes: str) -> None:
-    data = write_departed(PLAIN, written)
+    data = write_departing_batch(PLAIN, written)
     [departure] = [departure for departure in departures(data) if departure.written == written]
     assert departure.offset == HEADER_SIZE + offset
     assert data[departure.offset : departure.offset + departure.size].hex() == expected_bytes
@@ -101,14 +101,14 @@ def test_departure_points_at_its_first_byte(written: str, offset: int, expected_
 def test_ambiguous_missing_field_has_rivals() -> None:
     # with all times alike, attributes, timestamp delta and offset delta of one record are three zeros
     batch = {"records": [{"timestamp": TIME, "value": b"a"}]}
-    names = [departure.written for departure in departures(write_departed(batch, "timestamp_delta_missing"))]
+    names = [departure.written for departure in departures(write_departing_batch(batch, "timestamp_delta_missing"))]
     assert names == ["attributes_missing", "offset_delta_missing", "timestamp_delta_missing"]
 
 
 def test_timestamps_reveal_which_field_is_missing() -> None:
     for written in ("attributes_missing", "timestamp_delta_missing", "offset_delta_missing"):
         batch = {"records": [{"timestamp": TIME + 3 * index, "value": b"a"} for index in range(3)]}
-        assert departures(write_departed(batch, written))[0].written == written
+        assert departures(write_departing_batch(batch, written))[0].written == written
 
 
 @given(payload=st.binary(max_size=200), count=st.integers(-2, 5))
@@ -121,28 +121,28 @@ def test_arbitrary_payload_gives_offsets_inside_it(payload: bytes, count: int) -
 
 
 def test_truncated_batch_has_no_departures() -> None:
-    data = write_departed(PLAIN, "record_length_int32")
+    data = write_departing_batch(PLAIN, "record_length_int32")
     assert departures(data[:60]) == ()
     assert departures(data[:-1]) == ()
 
 
 def test_batch_with_too_many_records_is_not_examined() -> None:
-    data = write_departed({"records": [{"value": b"a"}] * 10_001}, "record_length_int32")
+    data = write_departing_batch({"records": [{"value": b"a"}] * 10_001}, "record_length_int32")
     assert departures(data) == ()
 
 
 def test_departed_batch_has_the_right_length_and_crc() -> None:
-    data = write_departed(PLAIN, "lengths_int32")
+    data = write_departing_batch(PLAIN, "lengths_int32")
     assert int.from_bytes(data[8:12], "big") == len(data) - 12
     assert int.from_bytes(data[17:21], "big") == google_crc32c.value(data[21:])
 
 
 def test_invalid_or_large_compressed_batch_is_not_examined() -> None:
-    compressed = write_departed(PLAIN | {"compression": "gzip"}, "record_length_int32")
+    compressed = write_departing_batch(PLAIN | {"compression": "gzip"}, "record_length_int32")
     assert departures(compressed[:61] + b"no gzip") == ()
     large = {"records": [{"value": b"v" * (5 << 20)}]}
-    assert departures(write_departed(large, "record_length_int32")) == ()
-    assert departures(write_departed(large | {"compression": "zstd"}, "record_length_int32")) == ()
+    assert departures(write_departing_batch(large, "record_length_int32")) == ()
+    assert departures(write_departing_batch(large | {"compression": "zstd"}, "record_length_int32")) == ()
 
 
 def test_unterminated_unsigned_varint_is_not_a_departure() -> None:

@@ -25,7 +25,7 @@ FINAL_ALTHOUGH_RETRIABLE = {
 
 
 def all_judgements() -> Iterator[tuple[Any, ErrorJudgement]]:
-    for code, judgement in refusals.generic().items():
+    for code, judgement in refusals.generic_judgements().items():
         yield Error(code), judgement
     yield from by_api.ERRORS.items()
 
@@ -37,8 +37,8 @@ def judgement_id(value: Any) -> str:
 
 
 def test_every_error_code_has_a_judgement() -> None:
-    assert {error.code for error in schemas.errors()} - {0} == set(refusals.generic())
-    assert sum(len(table.ERRORS) for table in TABLES) == len(refusals.generic()), "an error is in two tables"
+    assert {error.code for error in schemas.errors()} - {0} == set(refusals.generic_judgements())
+    assert sum(len(table.ERRORS) for table in TABLES) == len(refusals.generic_judgements()), "an error is in two tables"
 
 
 def test_unknown_error_codes_have_a_judgement() -> None:
@@ -50,7 +50,7 @@ def test_api_may_have_its_own_judgement() -> None:
     produce = refusals.judgement("Produce", Error.CORRUPT_MESSAGE)
     fetch = refusals.judgement("Fetch", Error.CORRUPT_MESSAGE)
     assert (produce.blame, fetch.blame) == ("client", "broker")
-    assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic()[Error.CORRUPT_MESSAGE]
+    assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic_judgements()[Error.CORRUPT_MESSAGE]
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)
@@ -69,7 +69,7 @@ def test_texts_of_a_judgement_fit_into_a_sentence(key: Any, judgement: ErrorJudg
         assert text
         assert not text.endswith(".")
         assert re.match(r"[a-z]|AC|CRC", text), text
-    assert judgement.patience > 0
+    assert judgement.grace_period > 0
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dissectors.connections.addresses import canonical, is_fixed, split
+from dissectors.connections.addresses import canonicalize_host, is_specific_ip, split
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine, RewrittenEntry
@@ -206,10 +206,10 @@ def test_addresses_are_normalised() -> None:
     assert split("[::FFFF:10.0.0.1]:9092") == ("10.0.0.1", 9092)
     assert split("Kafka.Example.com.:9092") == ("kafka.example.com", 9092)
     assert split("unix:/run/kafka") is None
-    assert canonical("127.1.2.3") == canonical("::1") == canonical("localhost")
-    assert is_fixed("10.0.0.1")
-    assert not is_fixed("0.0.0.0")  # any of the machine's
-    assert not is_fixed("kafka")
+    assert canonicalize_host("127.1.2.3") == canonicalize_host("::1") == canonicalize_host("localhost")
+    assert is_specific_ip("10.0.0.1")
+    assert not is_specific_ip("0.0.0.0")  # any of the machine's
+    assert not is_specific_ip("kafka")
 
 
 def test_host_name_that_resolves_to_the_proxy_is_not_reported() -> None:

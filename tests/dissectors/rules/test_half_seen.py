@@ -52,7 +52,7 @@ def test_response_to_an_undecodable_request_is_not_judged(api: str) -> None:
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for tracker in connection.run.trackers.interested(event, EVERY):
+            for tracker in connection.run.trackers.subscribers(event, EVERY):
                 (connection.run if tracker.is_shared else connection).state(tracker.kind).observe(event, connection)
             assert not [finding.code for finding in rules.check(event, connection) if "S019" <= finding.code <= "S035"]
 

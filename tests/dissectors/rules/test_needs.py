@@ -11,7 +11,7 @@ import pytest
 
 from dissectors import rules, trackers
 from dissectors.connections.events import DeadlinePassed
-from dissectors.trackers import Tracker, Trackers, in_order
+from dissectors.trackers import Tracker, Trackers, trackers_in_order
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.authentication import Authentication, Listeners
 from dissectors.trackers.delegation_tokens import DelegationTokens
@@ -65,11 +65,11 @@ def test_trackers_run_after_those_they_need() -> None:
     for tracker in rules.trackers().order:
         needed = [needed_tracker.kind for kind in tracker.needs if (needed_tracker := find_tracker(kind)) is not None]
         assert all(order.index(needed_tracker) < order.index(tracker.kind) for needed_tracker in needed)
-    assert [tracker.kind for tracker in in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
+    assert [tracker.kind for tracker in trackers_in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
 
 
 def test_only_needed_trackers_run() -> None:
-    kinds = {tracker.kind for tracker in in_order([AnsweredApis])}
+    kinds = {tracker.kind for tracker in trackers_in_order([AnsweredApis])}
     assert kinds == {InFlight, RebalanceTimeouts}
     assert MetadataOnlyVisits not in kinds
 

@@ -18,7 +18,7 @@ _BLOCK = re.compile(r"```(hex request|hex response|story)\n(.*?)```", re.DOTALL)
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
-def stories(page: str, section: str) -> list[str]:
+def page_stories(page: str, section: str) -> list[str]:
     """The stories of a section. Blocks of hex are joined to one story."""
     parts = dict(zip(*[iter(_SECTION.split(inspect.cleandoc(page))[1:])] * 2, strict=True))
     blocks = _BLOCK.findall(parts.get(section, ""))
@@ -29,7 +29,7 @@ def stories(page: str, section: str) -> list[str]:
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
-    examples = stories(rule.page, "Example")
+    examples = page_stories(rule.page, "Example")
     assert examples
     with _UNRELEASED.get(rule.code, nullcontext)():
         for story in examples:
@@ -38,7 +38,7 @@ def test_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_lookalikes_on_the_page_do_not_fire_the_rule(rule: rules.Rule) -> None:
-    lookalikes = stories(rule.page, "Looks alike")
+    lookalikes = page_stories(rule.page, "Looks alike")
     assert lookalikes
     with _UNRELEASED.get(rule.code, nullcontext)():
         for story in lookalikes:

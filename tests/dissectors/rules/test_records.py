@@ -11,9 +11,9 @@ import pytest
 from dissectors.messages.message import api_layouts
 from dissectors.records import encode as encode_batches
 from dissectors.records.compression import CODECS, compress
-from dissectors.records.layout_departures import write_departed
+from dissectors.records.layout_departures import write_departing_batch
 from dissectors.records.layout_variants import ENCODINGS
-from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, THEN_ONE_IN, BatchSampler
+from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, SAMPLING_INTERVAL, BatchSampler
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
 from tests.kproxy.capture_results import DATA, findings_of
@@ -58,7 +58,7 @@ def test_int32_lengths_in_a_capture_are_reported_once(client: str) -> None:
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
 def test_each_record_encoding_is_reported_alone(written: str) -> None:
-    data = write_departed(BATCH, written).hex()
+    data = write_departing_batch(BATCH, written).hex()
     [finding] = [finding for finding in findings(produce_data(f'"{data}"')) if finding.code.startswith("R")]
     assert finding.code == "R007"
     assert ENCODINGS[written].sentence in finding.message
@@ -66,7 +66,7 @@ def test_each_record_encoding_is_reported_alone(written: str) -> None:
 
 
 def test_record_encoding_is_reported_once_per_topic() -> None:
-    data = write_departed(BATCH, "record_length_int32").hex()
+    data = write_departing_batch(BATCH, "record_length_int32").hex()
     other_topic = produce_data(f'"{data}"').replace('"t"', '"u"')
     assert record_codes(3 * produce_data(f'"{data}"') + 2 * other_topic) == ["R007", "R007"]
 
@@ -74,7 +74,7 @@ def test_record_encoding_is_reported_once_per_topic() -> None:
 def test_span_of_a_single_frame_covers_the_field() -> None:
     layouts = api_layouts(1, 12)
     assert layouts is not None
-    data = write_departed(BATCH, "record_length_int32").hex()
+    data = write_departing_batch(BATCH, "record_length_int32").hex()
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
     frame = framed(encode(layouts.response_header, {"correlation_id": 1})
                    + encode(layouts.response, prepared(layouts.response, body)))  # fmt: skip
@@ -105,7 +105,7 @@ def test_faults_of_a_single_frame_are_information(batch: str) -> None:
 
 
 def test_invalid_crc_suppresses_other_findings() -> None:
-    data = bytearray(write_departed(BATCH, "record_length_int32"))
+    data = bytearray(write_departing_batch(BATCH, "record_length_int32"))
     data[70] ^= 1
     assert record_codes(produce_data(f'"{data.hex()}"')) == ["R001"]
 
@@ -120,7 +120,7 @@ def test_too_large_record_is_an_error_when_it_is_repeated() -> None:
 
 def test_later_batches_are_sampled() -> None:
     sampler = BatchSampler()
-    selections = [sampler.selects(True, "t", 1) for _ in range(2 * THEN_ONE_IN)]
+    selections = [sampler.selects(True, "t", 1) for _ in range(2 * SAMPLING_INTERVAL)]
     assert all(selections[:FIRST_BATCHES])
     assert sum(selections) == FIRST_BATCHES + 2
     assert sampler.selects(False, "t", 1)

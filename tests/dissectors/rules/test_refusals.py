@@ -9,10 +9,10 @@ import pytest
 
 from dissectors import rules
 from dissectors.connections.events import FRAME_EVENTS, ResponseReceived
-from dissectors.refusals import Nature, generic, judgement
+from dissectors.refusals import Nature, generic_judgements, judgement
 from dissectors.rules.helpers.refused import ReturnedError
 from dissectors.rules.refusals import refused_repeatedly
-from dissectors.rules.refusals.owners import OWNERS, has_owner_spoken, owners
+from dissectors.rules.refusals.owners import OWNERS, has_owner_reported, owners
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import FindingEntry, FindingLine
@@ -113,7 +113,7 @@ def test_errors_at_the_first_use_of_a_group_are_not_reported(code: int) -> None:
     assert not error_findings(4 * (heartbeat(code) + "+1s\n") + heartbeat(0))
 
 
-@pytest.mark.parametrize("code", sorted(generic()))
+@pytest.mark.parametrize("code", sorted(generic_judgements()))
 def test_single_error_is_reported_exactly_if_it_is_final(code: int) -> None:
     reported = error_findings(end_transaction(code))
     is_final = judgement("EndTxn", code).nature is Nature.FINAL
@@ -398,11 +398,11 @@ def test_owner_must_have_reported_the_same_client() -> None:
     connection.note_problem("S014", 5)
     code = Error.MEMBER_ID_REQUIRED
     error = ReturnedError((), code, code.name, (), {}, judgement("JoinGroup", code))
-    assert has_owner_spoken(error, connection, since=5)
-    assert not has_owner_spoken(error, connection, since=6)
-    assert not has_owner_spoken(error._replace(contradicted=True), connection, since=5)
+    assert has_owner_reported(error, connection, since=5)
+    assert not has_owner_reported(error, connection, since=6)
+    assert not has_owner_reported(error._replace(contradicted=True), connection, since=5)
     connection.client_id = "other"
-    assert not has_owner_spoken(error, connection, since=5)
+    assert not has_owner_reported(error, connection, since=5)
 
 
 def commit_with_error(code: int) -> str:

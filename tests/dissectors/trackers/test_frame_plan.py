@@ -9,7 +9,7 @@ from dissectors import rules
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import Direction, RequestReceived, ResponseReceived
 from dissectors.trackers.state import SASL, ConnectionState, RunState
-from dissectors.trackers.triggers import LONG, FrameFlags
+from dissectors.trackers.triggers import SLOW_LATENCY, FrameFlags
 from kproxy.inspection.inspector import Inspector
 from tests.dissectors.dialogue import HEARTBEAT, heartbeat, heartbeat_response, heartbeat_responses, heartbeats
 from tests.kproxy.frames import framed, request, response
@@ -53,7 +53,7 @@ def test_late_response_has_no_plan() -> None:
     observed.client(heartbeats(1, 2, 3, 4))
     observed.server(heartbeat_responses(1, 2))
     assert observed.state.plan is not None
-    observed.server(heartbeat_response(3), at=1 + LONG)
+    observed.server(heartbeat_response(3), at=1 + SLOW_LATENCY)
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.SLOW
 

@@ -21,7 +21,7 @@ from dissectors.values import (
     decode,
     schema_keys,
 )
-from dissectors.values.errors import SchemaError, cached
+from dissectors.values.errors import SchemaError, cached_parser
 
 ID = SchemaKey("id", 17)
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -152,7 +152,7 @@ def test_unusable_schema_is_a_problem(declared: str) -> None:
 def test_invalid_schema_is_parsed_once() -> None:
     calls = []
 
-    @cached
+    @cached_parser
     def parse(schema: Schema) -> None:
         calls.append(schema)
         raise SchemaError("it is wrong")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.hexdump import unhex
-from dissectors.wire.primitives import Irregularity, printable, read_uvarint, uuid_bytes, uuid_text, write_uvarint
+from dissectors.wire.primitives import Irregularity, escape_surrogates, read_uvarint, uuid_bytes, uuid_text, write_uvarint
 
 
 @given(st.integers(128, (1 << 32) - 1))
@@ -56,4 +56,4 @@ def test_rejects_invalid_uuids(text: str) -> None:
 
 
 def test_invalid_utf8_is_printed_as_escapes() -> None:
-    assert printable(b"caf\xc3\xa9 \xff".decode("utf-8", "surrogateescape")) == r"café \xff"
+    assert escape_surrogates(b"caf\xc3\xa9 \xff".decode("utf-8", "surrogateescape")) == r"café \xff"

@@ -3,7 +3,7 @@ import pytest
 from dissectors.hexdump import unhex
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.node import Node
-from dissectors.wire.walk import Walked, walk
+from dissectors.wire.walk import WalkResult, walk
 from tests.dissectors.shapes import PORT, TAGGED, single_field
 
 NAME = Layout("Name", (Field("name", "string", length="uvarint"),), flexible=True)
@@ -17,7 +17,7 @@ def outline(nodes: list[Node]) -> list[object]:
     ]
 
 
-def warning_tuples(walked: Walked) -> list[tuple[str, str, int, int, tuple[str, ...]]]:
+def warning_tuples(walked: WalkResult) -> list[tuple[str, str, int, int, tuple[str, ...]]]:
     return [
         (warning.kind, warning.message, warning.start, warning.end, warning.path) for warning in walked.decode_warnings
     ]

@@ -10,7 +10,7 @@ from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 
 def now() -> int:
@@ -24,20 +24,20 @@ def batch(count: int = 1, *, size: int = 1, key: bytes | None = b"k", **values: 
     return encode([{"records": [{"key": key, "value": b"v" * size, "timestamp": at} for _ in range(count)], **values}])
 
 
-def log_of(ask: Asking, topic: str = "t") -> Log:
+def log_of(ask: SocketClient, topic: str = "t") -> Log:
     """The log of a topic's first partition."""
     partition = ask.broker.cluster.part(Topics).partition(topic, 0)
     assert partition is not None
     return partition.log
 
 
-def append_transactional(ask: Asking, producer_id: int, count: int = 2) -> None:
+def append_transactional(ask: SocketClient, producer_id: int, count: int = 2) -> None:
     """Append a transactional batch to ``t-0`` that no coordinator knows about."""
     data = batch(count, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
     append(log_of(ask), memoryview(data), settings(ask.broker.cluster, "t"), now())
 
 
-def topic_id(ask: Asking, topic: str) -> str:
+def topic_id(ask: SocketClient, topic: str) -> str:
     """The id of a topic."""
     state = ask.broker.cluster.part(Topics).named(topic)
     assert state is not None
@@ -45,7 +45,7 @@ def topic_id(ask: Asking, topic: str) -> str:
 
 
 async def produce(
-    ask: Asking,
+    ask: SocketClient,
     data: bytes | None,
     topic: str = "t",
     *,
@@ -65,7 +65,7 @@ async def produce(
 
 
 def produce_request(
-    ask: Asking,
+    ask: SocketClient,
     data: bytes | None,
     topic: str = "t",
     *,
@@ -85,7 +85,7 @@ def produce_request(
 
 
 def fetch_request(
-    ask: Asking, topic: str = "t", offset: int = 0, *, version: int = 12, **values: Any
+    ask: SocketClient, topic: str = "t", offset: int = 0, *, version: int = 12, **values: Any
 ) -> dict[str, Any]:
     """A Fetch of one partition that waits for nothing; `values` are fields of the request or of the partition."""
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
@@ -96,7 +96,7 @@ def fetch_request(
 
 
 async def fetch(
-    ask: Asking, topic: str = "t", offset: int = 0, *, version: int = 12, node: int = 1, **values: Any
+    ask: SocketClient, topic: str = "t", offset: int = 0, *, version: int = 12, node: int = 1, **values: Any
 ) -> dict[str, Any]:
     """The answer for one partition."""
     response = await ask("Fetch", version, fetch_request(ask, topic, offset, version=version, **values), node=node)

@@ -8,13 +8,13 @@ from typing import Any
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import layout
 from kproxy.broker.errors import Error
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.data_asked import batch
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 #: The versions that the broker serves of each API.
-APIS = {api.api.name: range(api.lowest, api.highest + 1) for api in served().values()}
+APIS = {api.api.name: range(api.lowest, api.highest + 1) for api in served_apis().values()}
 #: A broker that serves them all: it has the topic ``t``.
 OPTIONS: Mapping[str, Any] = {
     "topics": {"t": 2},
@@ -77,7 +77,7 @@ def needs_login(api: str) -> bool:
 class Client:
     """Sends requests to a broker with `OPTIONS` or `WITH_LOGIN`; its groups and transactions are named after `name`."""
 
-    def __init__(self, ask: Asking, name: str) -> None:
+    def __init__(self, ask: SocketClient, name: str) -> None:
         topic = ask.broker.cluster.part(Topics).named("t")
         assert topic is not None
         self._ask = ask

@@ -28,7 +28,7 @@ class FakeClock(Clock):
     def now(self) -> int:
         return self.time
 
-    def later(self, delay_ms: float, call: Callable[[], None]) -> Timer:
+    def schedule(self, delay_ms: float, call: Callable[[], None]) -> Timer:
         self._later.append(timer := _FakeTimer(self.time + max(delay_ms, 0), call))
         return timer
 

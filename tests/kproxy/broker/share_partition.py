@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.records import encode
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
@@ -79,6 +79,6 @@ class SharePartitionHarness:
         """Acknowledge records; return the error and its message."""
         try:
             self.share.acknowledge(member, [Acknowledgement(first, last, types)])
-        except Refused as refused:
+        except ApiError as refused:
             return refused.error, refused.message
         return Error.NONE, None

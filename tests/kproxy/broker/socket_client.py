@@ -15,7 +15,7 @@ from kproxy.broker import Broker
 from tests.kproxy.frames import request
 
 
-class Asking:
+class SocketClient:
     """A client with a connection to each nodeof `broker`, over TLS with `tls`."""
 
     def __init__(self, broker: Broker, client_id: str | None, tls: ssl.SSLContext | None = None) -> None:
@@ -74,19 +74,19 @@ class Asking:
         writer.close()
         await writer.wait_closed()
 
-    def second_client(self, client_id: str = "other") -> Asking:
+    def second_client(self, client_id: str = "other") -> SocketClient:
         """A second client of the same broker; the caller must close its connections."""
-        return Asking(self.broker, client_id, self.tls)
+        return SocketClient(self.broker, client_id, self.tls)
 
 
 @asynccontextmanager
 async def broker_client(
     client_id: str = "test", *, reports: list[str] | None = None, tls: ssl.SSLContext | None = None, **options: Any
-) -> AsyncIterator[Asking]:
+) -> AsyncIterator[SocketClient]:
     """A client of a new broker. Any report of the broker is an error unless `reports` collects it."""
     unexpected: list[str] = []
     async with Broker(report=(unexpected if reports is None else reports).append, **options) as broker:
-        client = Asking(broker, client_id, tls)
+        client = SocketClient(broker, client_id, tls)
         try:
             yield client
         finally:

@@ -8,17 +8,17 @@ from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 METADATA = 3
 
 
-def stop_time(ask: Asking) -> FakeClock:
+def stop_time(ask: SocketClient) -> FakeClock:
     clock = ask.broker.cluster.clock = FakeClock()
     return clock
 
 
-async def metadata(ask: Asking, version: int, name: str, *, create: bool = True) -> tuple[int, int]:
+async def metadata(ask: SocketClient, version: int, name: str, *, create: bool = True) -> tuple[int, int]:
     """The error of a topic, and how many partitions it has."""
     body = {"topics": [{"name": name}], "allow_auto_topic_creation": create}
     [topic] = (await ask("Metadata", version, body))["topics"]

@@ -9,12 +9,12 @@ import pytest
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
 from kproxy.broker.log.settings import settings
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-async def describe(ask: Asking, kind: int, name: str, *keys: str) -> Any:
+async def describe(ask: SocketClient, kind: int, name: str, *keys: str) -> Any:
     body = {
         "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": list(keys) or None}],
         "include_synonyms": True,
@@ -23,7 +23,7 @@ async def describe(ask: Asking, kind: int, name: str, *keys: str) -> Any:
     return result
 
 
-async def alter(ask: Asking, kind: int, name: str, *changes: tuple[str, int, str | None]) -> Any:
+async def alter(ask: SocketClient, kind: int, name: str, *changes: tuple[str, int, str | None]) -> Any:
     configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
     body = {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
     [response] = (await ask("IncrementalAlterConfigs", 1, body))["responses"]
@@ -153,7 +153,7 @@ async def test_lists_the_resources_that_have_configs() -> None:
     assert wrong["error_code"] == Error.UNSUPPORTED_VERSION
 
 
-async def set_and_describe(ask: Asking, kind: int, name: str, key: str, value: str) -> Any:
+async def set_and_describe(ask: SocketClient, kind: int, name: str, key: str, value: str) -> Any:
     """The described config after it was set, or the error with its message."""
     error, message = await alter(ask, kind, name, (key, 0, value))
     if error:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kproxy.broker import Broker
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 
-class InProcessClient(Asking):
+class InProcessClient(SocketClient):
     """A client that connects through `Broker.connect`."""
 
     def __init__(self, broker: Broker, host: str, certificate: Mapping[str, Any] | None = None) -> None:

@@ -14,7 +14,7 @@ from kproxy.broker.errors import Error
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, needs_login
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 #: Families of findings about what a broker refuses.
 REFUSALS = ("E", "G")
@@ -28,10 +28,10 @@ REFUSED = {
 }
 
 
-class WatchedClient(Asking):
+class WatchedClient(SocketClient):
     """A client with one connection that an inspector reads; `lines` holds the trace lines."""
 
-    def __init__(self, ask: Asking, inspector: Inspector, number: int) -> None:
+    def __init__(self, ask: SocketClient, inspector: Inspector, number: int) -> None:
         super().__init__(ask.broker, "test")
         self.lines = inspector.open(number, "127.0.0.1:50000", f"127.0.0.1:{ask.broker.ports[0]}", at=time.time_ns())
         self._see: Callable[[Direction, bytes], None] = lambda direction, data: self.lines.extend(

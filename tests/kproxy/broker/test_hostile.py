@@ -18,7 +18,7 @@ import pytest
 from dissectors import schemas
 from dissectors.wire.limits import MAX_FRAME_BYTES
 from tests.kproxy.broker.every_api import APIS, OPTIONS, Client
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.frames import framed, request
 
@@ -52,7 +52,7 @@ def is_served(frame: bytes) -> bool:
 
 
 @asynccontextmanager
-async def attacked_broker(**options: Any) -> AsyncIterator[Asking]:
+async def attacked_broker(**options: Any) -> AsyncIterator[SocketClient]:
     """A broker under attack. Afterwards no connection and no task is left, and it has reported no bug."""
     reports: list[str] = []
     async with broker_client(reports=reports, **(OPTIONS | options)) as ask:
@@ -68,7 +68,7 @@ async def attacked_broker(**options: Any) -> AsyncIterator[Asking]:
     assert [line for line in reports if "bug" in line or "cannot be written" in line] == []
 
 
-async def check_responsive(ask: Asking) -> None:
+async def check_responsive(ask: SocketClient) -> None:
     """Check that a well-behaved client gets a response."""
     other = ask.second_client()
     assert (await other("ApiVersions", 0))["error_code"] == 0
@@ -96,7 +96,7 @@ async def attack(port: int, frames: list[bytes], chance: random.Random) -> None:
         await writer.wait_closed()
 
 
-async def attack_in_parallel(ask: Asking, frames: list[bytes], chance: random.Random) -> None:
+async def attack_in_parallel(ask: SocketClient, frames: list[bytes], chance: random.Random) -> None:
     """Send the frames from many clients, up to ten at a time."""
     chance.shuffle(frames)
     parts = iter([frames[at : at + 5] for at in range(0, len(frames), 5)])

@@ -10,7 +10,7 @@ import pytest
 
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 CREATE_TOPICS, FIND_COORDINATOR = 19, 10
 GROUP, TRANSACTION, SHARE = range(3)
@@ -20,7 +20,7 @@ MALFORMED = (
 )
 
 
-async def create_topic(ask: Asking, version: int, name: str, partitions: int, factor: int) -> tuple[int, str | None]:
+async def create_topic(ask: SocketClient, version: int, name: str, partitions: int, factor: int) -> tuple[int, str | None]:
     topic = {"name": name, "num_partitions": partitions, "replication_factor": factor, "assignments": [], "configs": []}
     [result] = (await ask("CreateTopics", version, {"topics": [topic], "timeout_ms": 1000}))["topics"]
     return result["error_code"], result.get("error_message")
@@ -56,7 +56,7 @@ async def test_create_topics_rejects_0_and_minus_2_as_counts(release: str) -> No
             assert (await create_topic(ask, version, "a", 1, count))[0] == Error.INVALID_REPLICATION_FACTOR
 
 
-async def find_coordinator(ask: Asking, version: int, key_type: int, key: str) -> Mapping[str, Any]:
+async def find_coordinator(ask: SocketClient, version: int, key_type: int, key: str) -> Mapping[str, Any]:
     body = {"key_type": key_type} | ({"key": key} if version < 4 else {"coordinator_keys": [key]})
     response = await ask("FindCoordinator", version, body)
     coordinator: Mapping[str, Any] = response if version < 4 else response["coordinators"][0]

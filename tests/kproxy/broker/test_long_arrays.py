@@ -19,7 +19,7 @@ from kproxy.broker.errors import Error
 from kproxy.broker.topics import MAX_NEW_PARTITIONS, Topics
 from tests.kproxy.broker.every_api import APIS, OPTIONS, PREREQUISITES, WITH_LOGIN, Client, needs_login
 from tests.kproxy.broker.long_arrays import array_paths, with_long_array
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 #: Handled at once: what they cost for each element is little, and their requests concern one group or entity.
 AT_ONCE = {
@@ -77,7 +77,7 @@ def count_calls() -> Iterator[list[int]]:
         sys.setprofile(None)
 
 
-async def prepare_client(ask: Asking, api: str) -> Client:
+async def prepare_client(ask: SocketClient, api: str) -> Client:
     """A client that has sent the prerequisites of an API."""
     client = Client(ask, "g")
     for prerequisite in PREREQUISITES.get(api, ()):
@@ -119,11 +119,11 @@ async def test_work_is_linear_in_the_array_and_other_clients_are_served(
         await other.hang_up()
 
 
-async def race(ask: Asking, api: str, version: int, body: dict[str, Any], other: Asking) -> list[str]:
+async def race(ask: SocketClient, api: str, version: int, body: dict[str, Any], other: SocketClient) -> list[str]:
     """Send a request, then a small one from a second client; return the APIs in the order of the responses."""
     order: list[str] = []
 
-    async def await_response(who: Asking, what: str, number: int) -> None:
+    async def await_response(who: SocketClient, what: str, number: int) -> None:
         try:
             await who.receive(what, number)
         except asyncio.IncompleteReadError:  # some requests close the connection

@@ -10,10 +10,10 @@ from dissectors.records import encode
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.data_asked import append_transactional, batch, fetch, log_of, now, offsets, produce
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 
-async def list_offset(ask: Asking, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
+async def list_offset(ask: SocketClient, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
     """The ListOffsets response for ``t-0``, or for a partition that `values` name."""
     partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, "max_num_offsets": 5}
     partition |= {name: values.pop(name) for name in list(values) if name in partition}
@@ -22,14 +22,14 @@ async def list_offset(ask: Asking, timestamp: int, *, version: int = 9, node: in
     return body["topics"][0]["partitions"][0]
 
 
-async def delete_records(ask: Asking, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
+async def delete_records(ask: SocketClient, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
     topics = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
     body = await ask("DeleteRecords", 2, {"timeout_ms": 1000, "topics": topics})
     [result] = body["topics"][0]["partitions"]
     return result["error_code"], result["low_watermark"]
 
 
-async def epoch_end(ask: Asking, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
+async def epoch_end(ask: SocketClient, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
     partition = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
     topics = [{"topic": "t", "partitions": [partition]}]
     body = await ask("OffsetForLeaderEpoch", version, {"replica_id": -1, "topics": topics}, node=node)

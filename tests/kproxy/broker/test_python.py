@@ -8,7 +8,7 @@ import time
 import pytest
 
 import kproxy
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import ApiError
 from kproxy.broker.threaded import BrokerThread
 from tests.kproxy.broker.socket_client import broker_client
 
@@ -35,7 +35,7 @@ def test_broker_thread_works_without_asyncio() -> None:
     with BrokerThread(brokers=2) as broker:
         assert request_api_versions(broker.bootstrap)[4:] == bytes.fromhex("00000007")
         broker.create_topic("orders", 4)
-        with pytest.raises(Refused, match="Topic 'orders' already exists"):
+        with pytest.raises(ApiError, match="Topic 'orders' already exists"):
             broker.create_topic("orders")
 
 

@@ -243,7 +243,7 @@ def test_probability_quirk_affects_a_share_of_the_responses() -> None:
     [quirk] = parse("Fetch:drop,probability=0.5")
     dice = iter([0.4, 0.6, 0.2])
     quirk.chance = lambda: next(dice)
-    assert [quirk.concerns("Fetch", 11, "c", {}) for _ in range(3)] == [True, False, True]
+    assert [quirk.applies_to("Fetch", 11, "c", {}) for _ in range(3)] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from dissectors import schemas
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.errors import Error
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from tests.kproxy.broker.socket_client import broker_client
 from tests.kproxy.frames import request
 
@@ -26,7 +26,7 @@ async def test_advertises_the_versions_and_features_of_the_release(release: str)
             body = await ask("ApiVersions", version, SOFTWARE)
             versions_ = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
             assert body["error_code"] == Error.NONE
-            assert versions_ == {key: versions for key, versions in release_line.advertised.items() if key in served()}
+            assert versions_ == {key: versions for key, versions in release_line.advertised.items() if key in served_apis()}
             if version >= 3:
                 features = release_line.features.items()
                 assert {
@@ -63,7 +63,7 @@ async def test_unserved_version_closes_the_connection(release: str) -> None:
     release_line = line(release)
     reports: list[str] = []
     async with broker_client(reports=reports, release=release) as ask:
-        for key in served():
+        for key in served_apis():
             api = schemas.api(key)
             assert api is not None
             lowest, highest = release_line.served.get(key, (0, -1))
@@ -80,7 +80,7 @@ async def test_unserved_version_closes_the_connection(release: str) -> None:
 async def test_patch_release_maps_to_its_release_line(release: str, shown: str) -> None:
     async with broker_client(release=release) as ask:
         body = await ask("ApiVersions", 0)
-    assert [key["api_key"] for key in body["api_keys"]] == [key for key in line(shown).advertised if key in served()]
+    assert [key["api_key"] for key in body["api_keys"]] == [key for key in line(shown).advertised if key in served_apis()]
 
 
 async def test_rejects_an_unknown_release() -> None:

@@ -8,14 +8,14 @@ from dissectors.records import encode
 from kproxy.broker.quotas import Quotas
 from tests.kproxy.broker.data_asked import fetch_request, produce_request
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 DATA = encode([{"records": [{"value": b"v", "timestamp": FakeClock().now()}]}])
 WINDOW_S = 10
 MUTED_S = 0.05
 
 
-def set_quota(ask: Asking, key: str, seconds: float, **entity: str | None) -> FakeClock:
+def set_quota(ask: SocketClient, key: str, seconds: float, **entity: str | None) -> FakeClock:
     """Set a quota that one `DATA` uses up for so many seconds."""
     clock = ask.broker.cluster.clock = FakeClock()
     ask.broker.cluster.part(Quotas).alter(tuple(entity.items()) or (("client-id", "test"),), {key: len(DATA) / seconds})
@@ -50,7 +50,7 @@ async def test_throttled_fetch_returns_nothing_and_does_not_count() -> None:
 async def test_most_specific_quota_applies() -> None:
     async with broker_client() as ask:
         quotas, key = ask.broker.cluster.part(Quotas), "producer_byte_rate"
-        assert quotas.applying("alice", "app", key) is None
+        assert quotas.find_applicable("alice", "app", key) is None
         for number, (entity, client) in enumerate(
             (
                 ((("client-id", None),), (None, "app")),
@@ -63,8 +63,8 @@ async def test_most_specific_quota_applies() -> None:
             )
         ):
             quotas.alter(entity, {key: float(number), "consumer_byte_rate": 99.0})
-            assert quotas.applying("alice", "app", key) == (client, number)
-        assert quotas.applying("bob", "other", "request_percentage") is None
+            assert quotas.find_applicable("alice", "app", key) == (client, number)
+        assert quotas.find_applicable("bob", "other", "request_percentage") is None
 
 
 async def test_request_without_a_client_id_uses_that_of_the_first_request() -> None:

@@ -13,7 +13,7 @@ from tests.kproxy.browse.group_story import LEADER, Story
 from tests.kproxy.browse.sample_overviews import feed
 
 #: A stall: kind, start and end (us; None: ongoing), waiting members, blamed members, and the sentence.
-Told = tuple[str, int, int | None, frozenset[str], frozenset[str], str]
+DetectedStall = tuple[str, int, int | None, frozenset[str], frozenset[str], str]
 
 CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
 
@@ -259,7 +259,7 @@ def coordinator_has_moved(story: Story) -> None:
     story.beats(9, 12, "a", "b")
 
 
-def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
+def recorded_stalls(lines: Iterable[Line], now: int) -> list[StallLine]:
     """The stall lines that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
     return [line for line in recorded_with_findings(lines, now) if isinstance(line, StallLine)]
 
@@ -284,14 +284,14 @@ def _tick_until(stalls: StallLines, until: int) -> Iterable[Line]:
         at = stalls.due
 
 
-def detected(lines: Iterable[Line], group: str, now: int) -> list[Told]:
+def detect_stalls(lines: Iterable[Line], group: str, now: int) -> list[DetectedStall]:
     """The stalls of a group up to `now` (ns)."""
     view = feed(GroupsOverview(), lines).view(group, now)
     assert view is not None
     return stalls_of_view(view)
 
 
-def stalls_of_view(view: GroupView) -> list[Told]:
+def stalls_of_view(view: GroupView) -> list[DetectedStall]:
     """The stalls in the view of a group."""
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     return sorted(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.browse.export import copies, trace
-from kproxy.browse.export.capture import NoBytes, save_capture
+from kproxy.browse.export.capture import NoBytesError, save_capture
 from kproxy.browse.export.trace import save
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.session import BrowseSession, Note
@@ -193,6 +193,6 @@ def test_saves_long_frames_and_unusual_addresses_but_no_row_without_bytes(tmp_pa
         tcp = data[len(ip) :]
         assert _ones_complement_sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
         assert not is_ipv4 or _ones_complement_sum(ip) == 0xFFFF
-    with pytest.raises(NoBytes):
+    with pytest.raises(NoBytesError):
         list(save_capture(session_of([request(0)]), tmp_path / "none.pcap"))
     assert not (tmp_path / "none.pcap").exists()

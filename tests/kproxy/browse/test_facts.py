@@ -26,7 +26,7 @@ def test_only_a_late_request_has_the_reason_as_a_fact() -> None:
         session.source.late[first.connection_id] = _late_response(late_request)
         [item] = [
             summary
-            for summary in connections.shown(session, session.view)
+            for summary in connections.rows_in_view(session, session.view)
             if summary.connection_id == first.connection_id
         ]
         facts = dict(connections.facts(session, item))

@@ -90,8 +90,8 @@ def view_everything(session: BrowseSession) -> None:
         assert exchange is not None
         text.write(exchange.line)
         columns.api(exchange)
-        columns.what(exchange)
-        columns.wrong(exchange, "error")
+        columns.subject(exchange)
+        columns.problems(exchange, "error")
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400), 2**63, -(2**63) - 1, -1], ids=lambda number: str(number)[:6])

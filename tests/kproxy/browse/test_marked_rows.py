@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.browse.rows.columns import wrong
+from kproxy.browse.rows.columns import problems
 from kproxy.browse.rows.index import SEVERITIES
 from kproxy.trace.lines import FORMAT, FindingLine, RepeatedFinding
 from kproxy.trace.timestamps import timestamp
@@ -21,7 +21,7 @@ def test_repeated_finding_is_marked_like_the_first() -> None:
     assert list(session.index.severity) == [ERROR, ERROR]
     exchange = session.exchange(1)
     assert exchange is not None
-    assert wrong(exchange, "error") == [("L003 again", "error")]
+    assert problems(exchange, "error") == [("L003 again", "error")]
 
 
 def test_waiting_request_is_marked_by_its_finding() -> None:
@@ -35,4 +35,4 @@ def test_waiting_request_is_marked_by_its_finding() -> None:
     assert list(session.index.severity) == [WARNING, WARNING]
     exchange = session.exchange(0)
     assert exchange is not None
-    assert wrong(exchange, "warning") == [("no response", "warning")]
+    assert problems(exchange, "warning") == [("no response", "warning")]

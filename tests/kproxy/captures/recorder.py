@@ -105,7 +105,7 @@ class Recorder(Inspector):
             self._send(number, side, since + (until - since) * time // (times + 1), payload)
 
 
-def recorded(story: str) -> bytes:
+def record_story(story: str) -> bytes:
     """The capture file of a story; the same story gives the same bytes."""
     recorder = Recorder()
     Teller(recorder).tell(story)

@@ -140,4 +140,4 @@ def test_reload_rejects_a_duplicate_listener(tmp_path: Path, capsys: pytest.Capt
         "kproxy: --listen localhost:32240 is given twice: give each listener an address of its own\n"
     )
     with pytest.raises(UserError, match="is given twice"):
-        listeners.of_upstreams(write(32240))
+        listeners.upstream_listeners(write(32240))

@@ -12,7 +12,7 @@ from kproxy.errors import UserError
 
 def expand(file: Path, text: str, *words: str) -> list[str]:
     file.write_text(text)
-    return config_file.expanded([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
+    return config_file.expand([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def test_command_line_overrides_the_file(file: Path) -> None:
 
 def test_arguments_without_config_file_are_unchanged() -> None:
     words = ["--listen", "9092", "--upstream"]
-    assert config_file.expanded(words, relay.declare, COMMANDS) == words
-    assert config_file.expanded(["--config-file"], relay.declare, COMMANDS) == ["--config-file"]
+    assert config_file.expand(words, relay.declare, COMMANDS) == words
+    assert config_file.expand(["--config-file"], relay.declare, COMMANDS) == ["--config-file"]
 
 
 def test_config_file_after_a_command_is_not_expanded() -> None:
     words = ["dissect", "--config-file=none.toml"]
-    assert config_file.expanded(words, relay.declare, COMMANDS) == words
+    assert config_file.expand(words, relay.declare, COMMANDS) == words
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_invalid_file_is_one_sentence(file: Path, text: str, message: str) -> No
 def test_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none.toml", "no such file or directory"), (tmp_path, "is a directory")):
         with pytest.raises(UserError, match=why):
-            config_file.expanded(["--config-file", str(path)], relay.declare, COMMANDS)
+            config_file.expand(["--config-file", str(path)], relay.declare, COMMANDS)

@@ -73,7 +73,7 @@ def test_every_limit_accepts_its_own_default() -> None:
 
 def expand(file: Path, text: str, *words: str) -> list[str]:
     file.write_text(text)
-    return config_file.expanded([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
+    return config_file.expand([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
 
 def test_configuration_file_sets_limits(tmp_path: Path) -> None:

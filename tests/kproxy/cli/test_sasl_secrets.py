@@ -18,7 +18,7 @@ from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.browse.sessions import session_of
 from tests.kproxy.capture_results import lines_of
-from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.captures.recorder import record_story
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
 from tests.kproxy.html.pages import Opened
@@ -143,7 +143,7 @@ def _story() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sasl") / "logins.pcap.gz"
-    packets = recorded("\n".join(_story()))
+    packets = record_story("\n".join(_story()))
     assert SEARCH.find(packets) == set(SECRETS)
     path.write_bytes(gzip.compress(packets))
     return path

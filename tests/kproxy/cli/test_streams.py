@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from kproxy.cli import main
-from kproxy.control.paths import running
+from kproxy.control.paths import list_proxies
 from tests.kproxy.captures_made import CAPTURES
 from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, traced, until
 from tests.kproxy.cli.test_relay import broker as broker
@@ -144,14 +144,14 @@ def test_proxy_relays_and_traces_with_unusable_streams(tmp_path: Path, broker: B
     line = f'exec "$0" -m kproxy --listen 127.0.0.1:0 --upstream 127.0.0.1:{broker.port} {words}'
     with subprocess.Popen(["sh", "-c", line, sys.executable], cwd=tmp_path, start_new_session=True) as process:
         try:
-            until(running)
-            [proxy] = running()
+            until(list_proxies)
+            [proxy] = list_proxies()
             for _ in range(2):
                 with socket.create_connection(("127.0.0.1", int(proxy.greeting.listeners[0].listen[10:]))) as client:
                     client.sendall(ASKED)
                     assert client.recv(65536) == ANSWER
             os.kill(proxy.greeting.pid, signal.SIGTERM)
-            until(lambda: not running())
+            until(lambda: not list_proxies())
         finally:
             os.killpg(process.pid, signal.SIGKILL)
     kinds = sorted(str(line["kind"]) for line in traced(tmp_path / "kproxy-trace"))

@@ -192,7 +192,7 @@ def test_several_proxies_are_listed_as_commands(monkeypatch: pytest.MonkeyPatch)
     args = parse_args()
     with greeting(own_path(7), "127.0.0.1:9092", pid=7), greeting(own_path(8), "127.0.0.1:19093", pid=8):
         with pytest.raises(UserError) as raised:
-            tui.source_of(args, partial(tui.refuse_several, "web"))
+            tui.source_of(args, partial(tui.refuse_ambiguous, "web"))
         assert "\n".join([str(raised.value), *raised.value.lines]) == (
             "several proxies are running; choose one:\n"
             "  kproxy web 127.0.0.1:9092   127.0.0.1:9092 -> b:1 (pid 7)\n"

@@ -7,19 +7,19 @@ import pytest
 from kproxy.broker.threaded import BrokerThread
 from kproxy.client.connection import connect
 from kproxy.client.login import ClientLogin, log_in
-from kproxy.client.versions import advertised
+from kproxy.client.versions import fetch_versions
 from kproxy.errors import UserError
 from kproxy.proxy.address import parse_upstream
-from tests.kproxy.broker.security.sasl_client import unsecured
+from tests.kproxy.broker.security.sasl_client import unsecured_token
 
-TOKEN = unsecured({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
+TOKEN = unsecured_token({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
 SERVED = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}
 
 
 async def logged_in(bootstrap: str, login: ClientLogin) -> None:
     connection = await connect(parse_upstream(bootstrap), 10)
     try:
-        await log_in(connection, login, await advertised(connection))
+        await log_in(connection, login, await fetch_versions(connection))
     finally:
         connection.close()
 

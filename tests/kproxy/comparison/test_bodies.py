@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.comparison.bodies import BodyComparison, Why, compare_bodies
+from kproxy.comparison.bodies import BodyComparison, DifferenceKind, compare_bodies
 from kproxy.comparison.kinds import ValueKind
 
 
@@ -29,17 +29,17 @@ def test_ids_addresses_and_times_may_differ() -> None:
 
 def test_a_kind_can_be_compared_nevertheless() -> None:
     got = differences({"cluster_id": "x"}, {"cluster_id": "y"}, may_differ=frozenset())
-    assert got == [("cluster_id", "x", "y", Why.VALUE)]
+    assert got == [("cluster_id", "x", "y", DifferenceKind.VALUE)]
 
 
 def test_no_value_corresponds_only_to_no_value() -> None:
-    assert differences({"controller_id": 1}, {"controller_id": -1}) == [("controller_id", 1, -1, Why.VALUE)]
+    assert differences({"controller_id": 1}, {"controller_id": -1}) == [("controller_id", 1, -1, DifferenceKind.VALUE)]
     assert compare({"controller_id": -1}, {"controller_id": -1}) == BodyComparison()
 
 
 def test_offsets_are_compared_unless_they_may_differ() -> None:
     a, b = {"responses": [{"base_offset": 0}]}, {"responses": [{"base_offset": 7}]}
-    assert differences(a, b, "ProduceResponse") == [("responses[0].base_offset", 0, 7, Why.VALUE)]
+    assert differences(a, b, "ProduceResponse") == [("responses[0].base_offset", 0, 7, DifferenceKind.VALUE)]
     assert differences(a, b, "ProduceResponse", may_differ=frozenset({ValueKind.OFFSET})) == []
 
 
@@ -47,9 +47,9 @@ def test_elements_are_compared_by_name_in_any_order() -> None:
     a = {"topics": [{"name": "x", "error_code": 0}, {"name": "y", "error_code": 0}, {"name": "z", "error_code": 0}]}
     b = {"topics": [{"name": "y", "error_code": 3}, {"name": "x", "error_code": 0}, {"name": "w", "error_code": 0}]}
     assert differences(a, b) == [
-        ("topics[1].error_code", 0, 3, Why.ERROR_CODE),
-        ("topics[2]", {"name": "z", "error_code": 0}, None, Why.ONLY_IN_A),
-        ("topics[2]", None, {"name": "w", "error_code": 0}, Why.ONLY_IN_B),
+        ("topics[1].error_code", 0, 3, DifferenceKind.ERROR_CODE),
+        ("topics[2]", {"name": "z", "error_code": 0}, None, DifferenceKind.ONLY_IN_A),
+        ("topics[2]", None, {"name": "w", "error_code": 0}, DifferenceKind.ONLY_IN_B),
     ]
 
 
@@ -64,13 +64,13 @@ def test_topics_that_have_only_an_id_are_compared_by_name() -> None:
 
 def test_node_ids_in_an_array_may_differ_but_not_their_number() -> None:
     a, b = {"isr_nodes": [1, 2]}, {"isr_nodes": [7]}
-    assert differences(a, b) == [("isr_nodes[1]", 2, None, Why.ONLY_IN_A)]
+    assert differences(a, b) == [("isr_nodes[1]", 2, None, DifferenceKind.ONLY_IN_A)]
 
 
 def test_of_two_versions_only_common_fields_are_compared() -> None:
     a, b = {"error_code": 0, "old": 1}, {"error_code": 1, "new": 2}
     assert len(differences(a, b)) == 3
-    assert differences(a, b, same_layout=False) == [("error_code", 0, 1, Why.ERROR_CODE)]
+    assert differences(a, b, same_layout=False) == [("error_code", 0, 1, DifferenceKind.ERROR_CODE)]
 
 
 def test_fields_of_a_payload_have_its_kinds() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.comparison.bodies import Why
+from kproxy.comparison.bodies import DifferenceKind
 from kproxy.comparison.compare import compare_traffic
 from kproxy.comparison.differences import Aspect, TrafficComparison
 from kproxy.comparison.traffic import RecordedTraffic, traffic_of
@@ -187,7 +187,7 @@ def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
 def test_a_connection_that_does_something_is_a_difference() -> None:
     comparison = compared(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
     assert [(difference.aspect, difference.a, difference.why) for difference in comparison.differences] == [
-        (Aspect.CONNECTION, "1 Metadata, 1 CreateTopics", Why.ONLY_IN_A)
+        (Aspect.CONNECTION, "1 Metadata, 1 CreateTopics", DifferenceKind.ONLY_IN_A)
     ]
     routine = compared(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
     assert "a connection of app only in A: 1 ApiVersions, 1 Fetch" in routine.notes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.cli import main
-from kproxy.control.paths import find, running
+from kproxy.control.paths import find, list_proxies
 from tests.kproxy.cli.test_relay import ASKED, Broker, inspectors, until
 from tests.kproxy.cli.test_relay import running as running_proxy
 from tests.kproxy.cli.test_restart import FAILING, SOON
@@ -35,7 +35,7 @@ def test_two_proxies_are_told_apart_and_closed_to_others(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
-        assert sorted(proxy.greeting.pid for proxy in running()) == sorted([first.process.pid, second.process.pid])
+        assert sorted(proxy.greeting.pid for proxy in list_proxies()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):
             found = find(str(proxy.port))
             assert found.greeting.pid == proxy.process.pid
@@ -43,7 +43,7 @@ def test_two_proxies_are_told_apart_and_closed_to_others(
             assert found.path.lstat().st_mode & 0o777 == 0o600
         assert sockets.stat().st_mode & 0o777 == 0o700
         assert first.end(signal.SIGTERM)[1].count("\n") == 1  # nothing is said of it
-        assert [proxy.greeting.pid for proxy in running()] == [second.process.pid]
+        assert [proxy.greeting.pid for proxy in list_proxies()] == [second.process.pid]
         second.end()
     assert list(sockets.iterdir()) == []
 
@@ -52,14 +52,14 @@ def test_it_is_where_it_is_wanted(tmp_path: Path, sockets: Path, upstream: tuple
     path = sockets.parent / "mine.sock"
     with running_proxy(tmp_path, *upstream, "--control", path) as proxy, RawViewer(path) as viewer:
         assert viewer.line()["pid"] == proxy.process.pid
-        assert running() == []
+        assert list_proxies() == []
         proxy.end()
         assert not path.exists()
 
 
 def test_there_is_none_where_none_is_wanted(tmp_path: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream, "--no-control") as proxy:
-        assert running() == []
+        assert list_proxies() == []
         proxy.ask()
 
 
@@ -157,4 +157,4 @@ def test_a_killed_inspector_leaves_no_socket_when_the_relay_has_ended(
             assert viewer.rest() == []
         proxy.end()
     assert list(sockets.iterdir()) == []
-    assert running() == []
+    assert list_proxies() == []

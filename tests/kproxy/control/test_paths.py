@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.control import paths
-from kproxy.control.paths import find, only, own_path, running
+from kproxy.control.paths import find, find_only, own_path, list_proxies
 from kproxy.control.protocol import ControlError, Greeting
 
 GREETING: dict[str, Any] = {
@@ -102,13 +102,13 @@ def test_a_directory_that_others_can_get_at_is_refused(
             directory.chmod(0o710 if wrong == "open to the group" else 0o755)
     with pytest.raises(ControlError, match=r"must be a directory that only this user|cannot create .*: (file|no such)"):
         own_path(77)
-    assert running() == []
+    assert list_proxies() == []
 
 
 def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
-    assert running() == []
+    assert list_proxies() == []
     with greeting(own / "1.sock"), greeting(own / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=4712):
-        first, second = running()
+        first, second = list_proxies()
     assert (first.path, first.greeting.pid, first.greeting.node) == (own / "1.sock", 4711, "web-1")
     assert (second.path, second.greeting.pid) == (own / "2.sock", 4712)
     assert [listener.listen for listener in second.greeting.listeners] == ["127.0.0.1:9093", "[::1]:9093"]
@@ -119,7 +119,7 @@ def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
 )
 def test_who_does_not_greet_as_a_proxy_is_left_out(says: bytes, own: Path) -> None:
     with greeting(own / "1.sock", says=says), greeting(own / "2.sock"), greeting(own / "3.sock", protocol=2):
-        assert [proxy.path.name for proxy in running()] == ["2.sock"]
+        assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
 def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytes
     with socket.socket(socket.AF_UNIX) as mute, greeting(own / "2.sock"):
         mute.bind(str(own / "1.sock"))
         mute.listen()
-        assert [proxy.path.name for proxy in running()] == ["2.sock"]
+        assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
 def test_removes_what_dead_processes_have_left_and_nothing_else(own: Path) -> None:
@@ -143,7 +143,7 @@ def test_removes_what_dead_processes_have_left_and_nothing_else(own: Path) -> No
         with socket.socket(socket.AF_UNIX) as sock:
             sock.bind(str(own / name))
     (own / "notes.txt").touch()
-    assert running() == []
+    assert list_proxies() == []
     assert sorted(path.name for path in own.iterdir()) == sorted([*names[1:3], "notes.txt"])
 
 
@@ -183,11 +183,11 @@ def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
 
 def test_the_only_one_need_not_be_named(own: Path) -> None:
     with pytest.raises(ControlError):
-        only()
+        find_only()
     with greeting(own / "1.sock", pid=1):
-        assert only().greeting.pid == 1
+        assert find_only().greeting.pid == 1
         with (
             greeting(own / "2.sock", "127.0.0.1:9093", pid=2),
             pytest.raises(ControlError, match=r"\(pid 1\).*\(pid 2\)"),
         ):
-            only()
+            find_only()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.error_counts import MAX_NAMES, OTHERS, ErrorCounts
-from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
+from kproxy.counting.frame_figures import FrameFigures, merge_figures, new_figures
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import ErrorEntry, RequestLine, ResponseLine
 
@@ -32,12 +32,12 @@ def test_frames_bytes_latencies_and_errors_are_counted() -> None:
 
 def test_merged_is_as_if_counted_together() -> None:
     several, together = [figures(1, 2), figures(3), figures()], figures(1, 2, 3)
-    total = merged(several)
+    total = merge_figures(several)
     for name in ("requests", "responses", "request_bytes", "response_bytes"):
         assert getattr(total, name) == getattr(together, name)
     assert total.latencies.percentiles(0, 0.5, 1) == (1, 2, 3)
     assert total.errors.row() == together.errors.row()
-    assert merged(several[:1]) is several[0]
+    assert merge_figures(several[:1]) is several[0]
 
 
 def test_errors_that_a_broker_makes_up_do_not_displace_kafkas() -> None:

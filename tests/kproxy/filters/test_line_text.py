@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.schemas import apis
 from kproxy.filters import FilterError, parse
-from kproxy.filters.errors import misspelt
+from kproxy.filters.errors import corrected_name
 from kproxy.filters.fields import BY_NAME
 from kproxy.trace.encoding import ColumnReader, as_mapping
 from kproxy.trace.lines import ExcerptEntry, FindingEntry, RequestLine, RewrittenEntry, TopicEntry
@@ -109,8 +109,8 @@ def test_a_misspelt_field_is_an_error(text: str, message: str) -> None:
 
 def test_names_that_people_search_for_are_no_misspelt_fields() -> None:
     words = ["orders", "topic1", "topic-1", "group1", "client-7", "order", "payments", "kafka", "10.0.0.1", "shop"]
-    assert [word for word in words if misspelt(word, BY_NAME)] == []
-    assert [api.name for api in apis() if misspelt(api.name, BY_NAME)] == []
+    assert [word for word in words if corrected_name(word, BY_NAME)] == []
+    assert [api.name for api in apis() if corrected_name(api.name, BY_NAME)] == []
 
 
 @pytest.mark.parametrize("text", ["orders", "'a b'", "'api'", "o*s", "not orders", "api and ('x' or y)"])

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kproxy.filters import FilterError, parse
-from kproxy.filters.errors import misspelt
+from kproxy.filters.errors import corrected_name
 from kproxy.filters.fields import BY_NAME, FIELDS, Kind, field_named
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Text, Value
 from kproxy.filters.parser import parse_node
@@ -30,7 +30,7 @@ MEMBERSHIPS = st.builds(
 )
 TEXTS = st.builds(Text, st.builds(Value, st.text(min_size=1, max_size=8), st.just(True))) | st.builds(
     Text,
-    st.builds(Value, WORDS.filter(lambda word: not field_named(word) and not misspelt(word, BY_NAME)), st.just(False)),
+    st.builds(Value, WORDS.filter(lambda word: not field_named(word) and not corrected_name(word, BY_NAME)), st.just(False)),
 )
 NODES: st.SearchStrategy[Node] = st.recursive(
     COMPARISONS | MEMBERSHIPS | st.builds(Presence, st.sampled_from(FIELDS)) | TEXTS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from kproxy.filters import FilterError, parse
 from kproxy.filters.page import EXAMPLES
-from kproxy.html.assemble import MODULES, joined
+from kproxy.html.assemble import MODULES, join_modules
 from kproxy.html.filter_fields import filter_fields
 from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.capture_results import DATA, lines_of
@@ -71,7 +71,7 @@ def script(texts: Sequence[str], of: Sequence[Mapping[str, Any]]) -> str:
     """An expression that gives the same as `answers`, by the script of the page."""
     return f"""(() => {{
       const lines = {json.dumps(of)};
-      {joined([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}
+      {join_modules([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}
       const {{ FilterError }} = filter_errors_js, {{ filterOf }} = filter_match_js;
       filter_text_js.setFields({encode_json(filter_fields()).decode()});
       return {json.dumps(texts)}.map((text) => {{

@@ -7,7 +7,7 @@ import pytest
 from dissectors.messages.message import read_request
 from kproxy import filters
 from kproxy.browse.overviews.connections import ConnectionsOverview
-from kproxy.client.plan import encoded, from_words
+from kproxy.client.plan import encode_requests, from_words
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.sample_overviews import feed
@@ -56,7 +56,7 @@ def test_filters_and_overviews_select_all_of_them() -> None:
 
 def test_what_send_encodes_introduces_the_client_once() -> None:
     planned = from_words(["OffsetDelete", "OffsetDelete", "Heartbeat:0"], 1, None)
-    first, second, older = (read_request(frame) for frame in encoded(planned, "me"))
+    first, second, older = (read_request(frame) for frame in encode_requests(planned, "me"))
     assert first.header["client_id"] == "me"
     assert len(first.header["client_instance_id"]) == 22
     assert second.header["client_id"] is None

@@ -6,7 +6,7 @@ import pytest
 
 from dissectors import rules
 from kproxy.trace.lines import FindingLine, RequestLine
-from tests.dissectors.rules.test_pages import stories
+from tests.dissectors.rules.test_pages import page_stories
 from tests.kproxy.stories import told
 
 #: Rules whose findings are about one request, although they are found when time passes or a connection ends.
@@ -20,7 +20,7 @@ CODES = [
 def test_a_finding_without_a_frame_has_the_request_that_it_is_about(code: str) -> None:
     [rule] = [rule for rule in rules.rules() if rule.code == code]
     found = 0
-    for story in stories(rule.page, "Example"):
+    for story in page_stories(rule.page, "Example"):
         lines = told(story)
         requests = {
             (line.connection_id, line.offset): (line.api, line.api_version, line.correlation_id)

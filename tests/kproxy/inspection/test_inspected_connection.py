@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.connections.events import RESTARTED, Direction
+from dissectors.connections.events import INSPECTOR_WAS_RESTARTED, Direction
 from kproxy.inspection.inspected_connection import Progress
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, Detail, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -28,7 +28,7 @@ class Resumed:
         return made
 
     def lose(self, direction: Direction, size: int, frames: int) -> None:
-        self.lines += self.inspector.lose(5, direction, size, at=AT, reason=RESTARTED, frames=frames)
+        self.lines += self.inspector.lose(5, direction, size, at=AT, reason=INSPECTOR_WAS_RESTARTED, frames=frames)
 
     def findings(self) -> list[str]:
         return [
@@ -55,7 +55,7 @@ def test_it_continues_with_ids_offsets_and_sums() -> None:
     assert isinstance(opened, OpenLine)
     assert (opened.connection_id, opened.midstream) == ("web-1-77-5", True)
     assert isinstance(gap, GapLine)
-    assert (gap.bytes, gap.frames, gap.reason) == (50, 1, RESTARTED)
+    assert (gap.bytes, gap.frames, gap.reason) == (50, 1, INSPECTOR_WAS_RESTARTED)
     assert isinstance(sent, RequestLine)
     assert isinstance(got, ResponseLine)
     assert (sent.offset, got.offset, got.request_offset) == (1050, 700, 1050)

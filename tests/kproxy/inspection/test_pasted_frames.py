@@ -12,7 +12,7 @@ import pytest
 from dissectors import schemas
 from dissectors.messages.message import read_request, read_response
 from kproxy.inspection.explain import AnsweredRequest
-from kproxy.inspection.pasted_frames import PastedFrame, framed, paired
+from kproxy.inspection.pasted_frames import PastedFrame, find_frames, pair_frames
 from tests.dissectors.embedded.samples import FRAMES
 from tests.kproxy.frames import request, response
 
@@ -32,8 +32,8 @@ def corpus() -> Iterator[tuple[bytes, AnsweredRequest]]:
 def test_frames_with_a_prefix_are_read_with_it() -> None:
     count = 0
     for frame, asked in corpus():
-        assert framed(frame, asked) == ([frame], False, None, None)
-        assert framed(frame + frame, asked) == ([frame, frame], False, None, None)
+        assert find_frames(frame, asked) == ([frame], False, None, None)
+        assert find_frames(frame + frame, asked) == ([frame, frame], False, None, None)
         count += 1
     assert count > 3000
 
@@ -43,7 +43,7 @@ def test_a_missing_prefix_is_recognised_in_frames_of_every_api() -> None:
     for frame, asked in corpus():
         message = read_request(frame) if asked is None else read_response(frame, *asked)  # type: ignore[misc]
         if asked is not None and message.well_formed:
-            given = framed(frame[4:], asked)
+            given = find_frames(frame[4:], asked)
             found[given.missing] += 1
             assert given.frames == [frame if given.missing else frame[4:]]
     assert found[True] > 1000
@@ -53,12 +53,12 @@ def test_a_missing_prefix_is_recognised_in_frames_of_every_api() -> None:
 @pytest.mark.parametrize("asked", [(10, 0), request("FindCoordinator", 0, {"key": "g"}), None])
 def test_a_response_without_its_prefix(asked: AnsweredRequest) -> None:
     frame = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132})
-    assert framed(frame[4:], asked) == ([frame], True, None, None)
+    assert find_frames(frame[4:], asked) == ([frame], True, None, None)
 
 
 def test_a_request_without_its_prefix() -> None:
     frame = request("Metadata", 0, {"topics": [{"name": "a"}]})
-    assert framed(frame[4:]) == ([frame], True, None, None)
+    assert find_frames(frame[4:]) == ([frame], True, None, None)
 
 
 @pytest.mark.parametrize("prefix", ["000000ff", "00000001", "7fffffff"])
@@ -66,7 +66,7 @@ def test_a_wrong_prefix_is_no_missing_one(prefix: str) -> None:
     answer = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132})
     for right, asked in ((answer, (10, 0)), (request("Metadata", 0, {"topics": [{"name": "a"}]}), None)):
         frame = bytes.fromhex(prefix) + right[4:]
-        given = framed(frame, asked)
+        given = find_frames(frame, asked)
         assert (given.frames, given.missing) == ([frame], False)
         assert given.problem is not None
         assert right[:4].hex(" ") in given.problem
@@ -75,7 +75,7 @@ def test_a_wrong_prefix_is_no_missing_one(prefix: str) -> None:
 def test_a_frame_that_is_cut_off_has_its_prefix() -> None:
     frame = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132})
     for end in range(len(frame)):
-        assert not framed(frame[:end], (10, 0)).missing
+        assert not find_frames(frame[:end], (10, 0)).missing
 
 
 ASK = request("FindCoordinator", 0, {"key": "g"}, correlation_id=7)
@@ -85,7 +85,7 @@ NEXT = request("Metadata", 0, {"topics": [{"name": "a"}]}, correlation_id=8)
 
 @pytest.mark.parametrize("cut", range(1, len(ASK)))
 def test_frames_after_the_rest_of_another(cut: int) -> None:
-    given = framed(ASK[cut:] + NEXT + ASK)
+    given = find_frames(ASK[cut:] + NEXT + ASK)
     assert given.frames == [NEXT, ASK]
     skipped = len(ASK) - cut
     assert given.note == f"the first {skipped} byte{'s' * (skipped != 1)} belong to an earlier frame: skipped"
@@ -93,17 +93,17 @@ def test_frames_after_the_rest_of_another(cut: int) -> None:
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 8, 11, len(REPLY) - 1])
 def test_a_response_after_the_rest_of_another_is_found_by_its_request(cut: int) -> None:
-    given = framed(REPLY[cut:] + REPLY, ASK)
+    given = find_frames(REPLY[cut:] + REPLY, ASK)
     assert given.frames == [REPLY]
 
 
 def test_a_cut_response_that_could_be_anywhere_is_not_searched() -> None:
-    assert framed(REPLY[5:] + REPLY, (10, 0)).frames == [REPLY[5:] + REPLY]
+    assert find_frames(REPLY[5:] + REPLY, (10, 0)).frames == [REPLY[5:] + REPLY]
 
 
 @pytest.mark.parametrize("end", range(1, len(NEXT)))
 def test_a_last_frame_that_is_cut_off(end: int) -> None:
-    given = framed(ASK + NEXT[:end])
+    given = find_frames(ASK + NEXT[:end])
     if end < 8:
         assert given.frames == [ASK]
         assert given.note == f"the last {end} byte{'s' * (end != 1)} begin another frame: skipped"
@@ -115,7 +115,7 @@ def test_a_last_frame_that_is_cut_off(end: int) -> None:
 
 
 def test_a_prefix_that_is_too_large_may_mean_a_cut_frame() -> None:
-    problem = framed(NEXT[:-2]).problem
+    problem = find_frames(NEXT[:-2]).problem
     assert problem is not None
     assert "the frame is cut off, or the correct prefix is" in problem
 
@@ -128,7 +128,7 @@ def test_cut_at_both_ends_of_random_bytes_never_raises() -> None:
         data = bytearray(stream[start:end])
         if rng.random() < 0.5:
             data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        found = framed(bytes(data))
+        found = find_frames(bytes(data))
         assert b"".join(found.frames) in bytes(data) or found.missing
 
 
@@ -136,13 +136,13 @@ def test_cut_at_both_ends_of_random_bytes_never_raises() -> None:
     "streams", [[ASK + NEXT, REPLY], [REPLY, ASK + NEXT], [REPLY, ASK, NEXT], [REPLY[3:] + REPLY, ASK + NEXT]]
 )
 def test_a_response_follows_its_request(streams: list[bytes]) -> None:
-    frames, notes = paired(streams)
+    frames, notes = pair_frames(streams)
     assert frames == [PastedFrame(ASK, None), PastedFrame(REPLY, ASK), PastedFrame(NEXT, None)]
     assert len(notes) == (streams[0][0] != 0 or streams[0].startswith(REPLY[3:]))
 
 
 def test_a_response_whose_request_was_not_pasted() -> None:
     other = response("FindCoordinator", 0, {"host": "h", "port": 1}, correlation_id=9)
-    frames, notes = paired([ASK, REPLY + other], (10, 0))
+    frames, notes = pair_frames([ASK, REPLY + other], (10, 0))
     assert frames == [PastedFrame(ASK, None), PastedFrame(REPLY, ASK), PastedFrame(other, (10, 0))]
     assert not notes

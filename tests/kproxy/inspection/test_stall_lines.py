@@ -14,7 +14,7 @@ from kproxy.trace.timestamps import nanoseconds
 from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.group_story import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stall_stories import CASES, Told, detected, recorded, recorded_with_findings
+from tests.kproxy.browse.stall_stories import CASES, DetectedStall, detect_stalls, recorded_stalls, recorded_with_findings
 from tests.kproxy.frames import request
 
 _SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")
@@ -44,7 +44,7 @@ def last_of_each(lines: list[StallLine]) -> list[StallLine]:
     ]
 
 
-def told(lines: list[StallLine]) -> list[Told]:
+def told(lines: list[StallLine]) -> list[DetectedStall]:
     return sorted(
         (
             each.stall, nanoseconds(each.since) // 1000, each.until and nanoseconds(each.until) // 1000,
@@ -57,7 +57,7 @@ def told(lines: list[StallLine]) -> list[Told]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_the_last_line_of_a_stall_says_what_the_terminal_says(name: str) -> None:
     lines, now = story(name)
-    assert told(recorded(lines, now)) == detected(lines, name, now)
+    assert told(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_the_last_line_of_a_stall_says_what_the_terminal_says(name: str) -> None
 def test_stalls_of_real_groups(name: str) -> None:
     lines = lines_of(name)
     now = nanoseconds(lines[-1].ts)
-    assert told(recorded(lines, now)) == detected(lines, "billing", now)
+    assert told(recorded_stalls(lines, now)) == detect_stalls(lines, "billing", now)
 
 
 def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
     lines, now = story("leader_is_not_seen")
-    stall_lines = recorded(lines, now)
+    stall_lines = recorded_stalls(lines, now)
     assert [(line.severity, line.duration_us // 1_000_000, line.until is None) for line in stall_lines] == [
         ("warning", 3, True), ("warning", 7, True), ("error", 10, True), ("error", 19, False),
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_a_stall_is_a_finding_when_it_is_detected_and_when_it_worsens(name: str)
 
 def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:
     lines, now = story("refused_and_back")
-    [stall] = last_of_each(recorded(lines, now))
+    [stall] = last_of_each(recorded_stalls(lines, now))
     assert (stall.stall, stall.error_name, stall.times) == ("refused", "ILLEGAL_GENERATION", 4)
     assert (stall.waiting, stall.waiting_ids, stall.blamed_ids) == (["a 5dc891"], ["a" + TAIL], ["a" + TAIL])
     assert (stall.server, stall.group_id) == ("b1:9092", "refused_and_back")

@@ -60,7 +60,7 @@ def inspect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspect]:
             worker = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
             for message in messages:
                 [reply] = worker.replies([message]).replies
-                source._replied(message, reply, ())
+                source._on_reply(message, reply, ())
             return [*taken]
 
         yield inspected

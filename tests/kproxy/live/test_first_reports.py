@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.trackers.state import FORGOTTEN_AFTER
+from dissectors.trackers.state import MAX_CAUSE_AGE
 from kproxy.live.first_reports import FirstReports
 from kproxy.trace.lines import RepeatedFinding
 from tests.kproxy.browse.sessions import finding, request
@@ -14,7 +14,7 @@ def test_a_finding_that_another_worker_has_reported_becomes_a_mark() -> None:
     assert reports.is_new("cause", found, first, at=0)
     assert not reports.is_new("cause", found, second, at=1)
     assert second.repeats == [RepeatedFinding("L003", "error", "n-1", None, first.offset)]
-    assert reports.is_new("cause", found, request(3), at=2 + FORGOTTEN_AFTER)
+    assert reports.is_new("cause", found, request(3), at=2 + MAX_CAUSE_AGE)
 
 
 def test_marks_of_that_worker_then_refer_to_the_first_report() -> None:

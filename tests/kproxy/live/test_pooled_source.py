@@ -66,11 +66,11 @@ def test_requests_in_flight_are_those_of_the_last_tick_of_each_present_worker(
     pids = [7, 8]
     monkeypatch.setattr(worker_pool.WorkerPool, "pids", property(lambda _pool: pids))
     for reply in (tick(7, 2), tick(8, 3), tick(7, 4)):
-        source_of(sink)._replied(query, reply, ())
+        source_of(sink)._on_reply(query, reply, ())
     assert source_of(sink).in_flight == 7
     pids[0] = 9  # 7 has ended: its connections, and so its requests, are those of 9
     sink.tick()
-    source_of(sink)._replied(query, tick(9, 4), ())
+    source_of(sink)._on_reply(query, tick(9, 4), ())
     assert source_of(sink).in_flight == 7
 
 

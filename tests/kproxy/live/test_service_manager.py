@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.live.service_manager import notify, ready, reloading
+from kproxy.live.service_manager import notify, notify_ready, notify_reloading
 
 
 def listen(address: str, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
@@ -23,7 +23,7 @@ def listen(address: str, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
 def test_what_is_sent(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = str(tmp_path / "notify") if kind == "path" else f"@kproxy-test-{tmp_path}"
     with listen(address, monkeypatch) as sock:
-        ready([("127.0.0.1:9092", "b:9092"), ("[::1]:9092", "b:9092")])
+        notify_ready([("127.0.0.1:9092", "b:9092"), ("[::1]:9092", "b:9092")])
         assert sock.recv(4096) == b"READY=1\nSTATUS=relaying 127.0.0.1:9092 -> b:9092, [::1]:9092 -> b:9092"
         notify("STOPPING=1", status="a line\nREADY=1")  # a status is one line, whatever is in it
         assert sock.recv(4096) == b"STOPPING=1\nSTATUS=a line READY=1"
@@ -32,7 +32,7 @@ def test_what_is_sent(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_reload_has_the_time_at_which_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with listen(str(tmp_path / "notify"), monkeypatch) as sock:
         before = time.monotonic_ns() // 1000
-        with pytest.raises(ZeroDivisionError), reloading(lambda: []):
+        with pytest.raises(ZeroDivisionError), notify_reloading(lambda: []):
             raise ZeroDivisionError
         begun, time_, _ = sock.recv(4096).split(b"\n")
         assert begun == b"RELOADING=1"

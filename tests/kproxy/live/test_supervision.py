@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kproxy.live import supervision
-from kproxy.live.supervision import MAX_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, ending
+from kproxy.live.supervision import MAX_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, describe_exit
 from kproxy.proxy.events import Event
 from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.tap import Tap
@@ -38,11 +38,11 @@ def test_an_inspector_that_fails_every_now_and_then_is_always_restarted() -> Non
 
 
 def test_says_how_it_ended() -> None:
-    assert ending(-signal.SIGKILL) == "killed by SIGKILL"
-    assert ending(-99) == "killed by signal 99"
-    assert ending(1) == "it failed"
-    assert ending(255) == "it could not be started"
-    assert ending(3) == "exit status 3"
+    assert describe_exit(-signal.SIGKILL) == "killed by SIGKILL"
+    assert describe_exit(-99) == "killed by signal 99"
+    assert describe_exit(1) == "it failed"
+    assert describe_exit(255) == "it could not be started"
+    assert describe_exit(3) == "exit status 3"
 
 
 class _WithoutDescriptors:

@@ -31,10 +31,10 @@ class Pool:
         self.lines: list[Any] = []
         self.said: list[str] = []
         self.pool = WorkerPool(
-            2, lambda _sock: None, self._replied, self.said.append, lambda: False, InspectorActivity()
+            2, lambda _sock: None, self._on_reply, self.said.append, lambda: False, InspectorActivity()
         )
 
-    def _replied(self, _message: tap_messages.Message, reply: Reply | None, _moved: Iterable[int]) -> None:
+    def _on_reply(self, _message: tap_messages.Message, reply: Reply | None, _moved: Iterable[int]) -> None:
         self.lines += [] if reply is None else reply.lines
 
     def put(self, *messages: tap_messages.Message) -> None:

@@ -20,7 +20,7 @@ def test_every_page_says_what_it_does_and_leaves_out(page: broker_pages.ApiPage)
 
 def test_the_document_has_the_table() -> None:
     text = DOCUMENT.read_text()
-    made = doc_tables.with_table(text, "apis", broker_pages.markdown())
+    made = doc_tables.replace_table(text, "apis", broker_pages.markdown())
     assert made == text, "run: python -m kproxy.outputs.broker_pages docs/broker.md"
 
 

@@ -11,7 +11,7 @@ from kproxy.inspection.event_lines import ROW_BYTES, excerpt, finding_entry
 from kproxy.outputs.findings import full_rows, sentence
 from kproxy.trace.lines import EditEntry, FindingEntry
 from kproxy.verdict.as_json import finding_as_json
-from kproxy.verdict.ranking import best_first, cause_of
+from kproxy.verdict.ranking import best_first, cause_key
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def test_what_comes_off_the_wire_cannot_move_the_cursor() -> None:
 
 
 def _cause(path: str | None, edit: EditEntry | None) -> bytes:
-    return cause_of(FindingEntry("L002", "n", "error", "m", path=path, edit=edit), "Fetch", 4, "response")
+    return cause_key(FindingEntry("L002", "n", "error", "m", path=path, edit=edit), "Fetch", 4, "response")
 
 
 def test_a_cause_is_that_of_all_elements_of_an_array() -> None:

@@ -36,6 +36,6 @@ def test_the_page_has_a_row_and_a_section_per_rule() -> None:
 def test_rules_are_found_by_code_and_name() -> None:
     assert rulebook.find("l001") == rulebook.find("Trailing-Bytes") == rulebook.entries()[0]
     assert rulebook.find("L00") is None
-    assert rulebook.prefix("l00") == "L00"
-    assert rulebook.prefix("trailing-bytes") == "L001"
-    assert rulebook.prefix("Z") is None
+    assert rulebook.code_prefix("l00") == "L00"
+    assert rulebook.code_prefix("trailing-bytes") == "L001"
+    assert rulebook.code_prefix("Z") is None

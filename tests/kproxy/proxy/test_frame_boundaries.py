@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.wire.limits import MAX_FRAME_BYTES
-from kproxy.proxy.frame_boundaries import Boundaries
+from kproxy.proxy.frame_boundaries import FrameBoundaries
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 
@@ -27,7 +27,7 @@ def stream_of(sizes: list[int]) -> tuple[bytes, list[int]]:
 def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.DataObject) -> None:
     stream, ends = stream_of(sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream))))
-    boundaries = Boundaries()
+    boundaries = FrameBoundaries()
     found_ends: list[int] = []
     offsets = [0, *sorted(cuts), len(stream)]
     for start, end in pairwise(offsets):
@@ -38,14 +38,14 @@ def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.
 
 
 def test_a_frame_in_progress_has_no_end_yet() -> None:
-    boundaries = Boundaries()
+    boundaries = FrameBoundaries()
     assert list(boundaries.ends(struct.pack(">i", 10) + b"abc")) == []
     assert list(boundaries.ends(b"defg")) == []
     assert list(boundaries.ends(b"hij" + struct.pack(">i", 1))) == [3]
 
 
 def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
-    boundaries = Boundaries()
+    boundaries = FrameBoundaries()
     inner = struct.pack(">i", 4) + b"abcd"
     assert list(boundaries.ends(struct.pack(">i", 2 * len(inner)))) == []
     assert list(boundaries.ends(inner)) == []
@@ -55,7 +55,7 @@ def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
 
 def test_http_tls_or_a_negative_length_is_not_framed() -> None:
     for start in (b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", b"\xff\xff\xff\xff", b"\x15\x03\x03\x00"):
-        boundaries = Boundaries()
+        boundaries = FrameBoundaries()
         assert list(boundaries.ends(start)) == []
         assert not boundaries.framed
         assert boundaries.between
@@ -63,7 +63,7 @@ def test_http_tls_or_a_negative_length_is_not_framed() -> None:
 
 
 def test_rejects_a_length_above_the_maximum() -> None:
-    maximum, above = Boundaries(), Boundaries()
+    maximum, above = FrameBoundaries(), FrameBoundaries()
     maximum.ends(struct.pack(">i", MAX_FRAME_BYTES))
     above.ends(struct.pack(">i", MAX_FRAME_BYTES + 1))
     assert maximum.framed
@@ -71,6 +71,6 @@ def test_rejects_a_length_above_the_maximum() -> None:
 
 
 def test_finds_frame_ends_before_framing_is_lost() -> None:
-    boundaries = Boundaries()
+    boundaries = FrameBoundaries()
     assert list(boundaries.ends(struct.pack(">i", 1) + b"x" + b"HTTP")) == [5]
     assert not boundaries.framed

@@ -10,7 +10,7 @@ import pytest
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamIsProxy
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.own_addresses import MAX_ROUNDS, LeadsBackError, OwnAddresses
+from kproxy.proxy.own_addresses import MAX_ROUNDS, ProxyLoopError, OwnAddresses
 from kproxy.proxy.relay import Relay, serve
 from tests.kproxy.proxy.peers import Broker, Peer, connected, until
 
@@ -131,4 +131,4 @@ async def test_client_may_have_the_local_address_of_an_unrelated_connection() ->
 
 
 def test_error_names_the_listener() -> None:
-    assert str(LeadsBackError("[::1]:9092")) == "it is this proxy's own listener [::1]:9092"
+    assert str(ProxyLoopError("[::1]:9092")) == "it is this proxy's own listener [::1]:9092"

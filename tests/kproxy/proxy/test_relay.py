@@ -16,7 +16,7 @@ from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay, serve
-from kproxy.proxy.side import Held
+from kproxy.proxy.side import HoldReason
 from kproxy.proxy.sockets import connect
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
 
@@ -267,7 +267,7 @@ async def test_shutdown_closes_both_sides_after_sending_what_was_read() -> None:
 def is_held(relay: Relay) -> bool:
     """Whether reading from the only client is paused because the server does not read."""
     [connection] = relay.clients._connections.values()
-    return connection is not None and Held.PEER in connection._client._held
+    return connection is not None and HoldReason.PEER in connection._client._held
 
 
 async def test_peer_that_reads_nothing_does_not_delay_shutdown() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kproxy.client.connection import Silent
+from kproxy.client.connection import NoResponse
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 from kproxy.replay.run import Replay
@@ -27,7 +27,7 @@ PIPELINED = """
 class Connection:
     """A broker that answers each heartbeat when asked, and writes down what happens in which order."""
 
-    def __init__(self, log: list[str], name: str, errors: list[int | Silent] | None = None) -> None:
+    def __init__(self, log: list[str], name: str, errors: list[int | NoResponse] | None = None) -> None:
         self.log, self.name, self.errors = log, name, errors or []
         self.sent: list[bytes] = []
 
@@ -38,7 +38,7 @@ class Connection:
     async def receive(self, within: float | None = None) -> bytes:
         self.log.append(f"{self.name}<")
         error = self.errors.pop(0) if self.errors else 0
-        if isinstance(error, Silent):
+        if isinstance(error, NoResponse):
             raise error
         correlation_id = int.from_bytes(self.sent.pop(0)[8:12], "big")
         return response("Heartbeat", 4, {"error_code": error}, correlation_id=correlation_id)
@@ -51,7 +51,7 @@ async def replayed(story: str, connect: Connect) -> list[ReplayedExchange]:
     return [each async for each in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
 
 
-def opener(log: list[str], *errors: list[int | Silent]) -> Connect:
+def opener(log: list[str], *errors: list[int | NoResponse]) -> Connect:
     connections = iter([Connection(log, f"{number}", error) for number, error in enumerate(errors, 1)])
 
     async def connect(_: object) -> Any:
@@ -79,7 +79,7 @@ async def test_a_broker_that_is_not_ready_is_asked_again() -> None:
 
 async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
     log: list[str] = []
-    late = Silent("no response within 1 s", closed=False)
+    late = NoResponse("no response within 1 s", closed=False)
     results = await replayed("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener(log, [late, 25, 0]))
     assert [(exchange.outcome, exchange.sentence) for exchange in results] == [
         (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
@@ -87,7 +87,7 @@ async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
 
 
 async def test_a_closed_connection() -> None:
-    closed = Silent("the broker closed the connection", closed=True)
+    closed = NoResponse("the broker closed the connection", closed=True)
     results = await replayed(
         "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed])
     )

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dissectors import schemas
 from kproxy.spark.ingest.arrow import Batches
-from kproxy.spark.ingest.convert import dated
+from kproxy.spark.ingest.convert import with_dates
 from kproxy.spark.ingest.schema import ROW
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import (
@@ -99,4 +99,4 @@ def table(spark: SparkSession, *lines: Line) -> DataFrame:
         text = bytearray()
         append_line(line, text)
         texts.append(bytes(text))
-    return dated(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(texts, "file:/made.jsonl"))))
+    return with_dates(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(texts, "file:/made.jsonl"))))

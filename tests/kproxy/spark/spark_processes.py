@@ -24,7 +24,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
-from kproxy.spark.session.java import find_java, launching
+from kproxy.spark.session.java import find_java, java_launcher
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
@@ -132,7 +132,7 @@ def python_without_kproxy(folder: Path) -> Path:
 def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
     """A process of Spark's while it lasts: what the group of the regular expression `pattern` found in what it logs."""
     home = Path(pyspark.__path__[0])
-    with launching(find_java()):
+    with java_launcher(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS}
     with subprocess.Popen(

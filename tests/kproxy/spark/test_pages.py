@@ -39,7 +39,7 @@ _UNITS: Final = {
 
 def test_documentation_matches_the_code() -> None:
     document = (REPOSITORY / "docs/spark.md").read_text()
-    assert doc_tables.with_table(document, "jobs", pages.markdown()) == document, _UPDATE
+    assert doc_tables.replace_table(document, "jobs", pages.markdown()) == document, _UPDATE
     assert (REPOSITORY / "docs" / pages.TABLES).read_text() == pages.columns_page(), _UPDATE
 
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.spark import jobs
-from kproxy.spark.derived.cache import shared
+from kproxy.spark.derived.cache import shared_results
 from kproxy.spark.ingest.convert import convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
@@ -79,7 +79,7 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "MAX_PER_KIND", 10_000)
         patch.setattr(tables, "MAX_ROWS", 10_000)
-        with shared(lines, jobs.names()):
+        with shared_results(lines, jobs.names()):
             made = figures(lines)
     return Fleet(made, oracle)
 
@@ -315,7 +315,7 @@ def test_separates_two_clusters_with_equal_names(
     monkeypatch.setattr(tables, "MAX_ROWS", 20_000)
     with open_lines(spark, [str(tmp_path / name) for name in "ab"], CaptureOptions(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
-        with shared(lines.rows, jobs.names()):
+        with shared_results(lines.rows, jobs.names()):
             both = figures(lines.rows, clusters=lines.clusters)
     for job, table in both.tables.items():
         alone = fleet.figures.tables[job]

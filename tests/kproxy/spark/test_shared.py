@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from kproxy.spark import jobs
-from kproxy.spark.derived.cache import shared
+from kproxy.spark.derived.cache import shared_results
 from kproxy.spark.jobs import Job
 from tests.kproxy.spark.sample_lines import close, request, response, table
 
@@ -32,7 +32,7 @@ def test_jobs_use_shared_rows_while_they_are_cached(spark: SparkSession, name: s
 
     alone = run().collect()
     assert len(alone) == 1
-    with shared(lines, [name]):
+    with shared_results(lines, [name]):
         assert is_cached(run())
         assertDataFrameEqual(run(), alone)
     assert not is_cached(run())
@@ -41,13 +41,13 @@ def test_jobs_use_shared_rows_while_they_are_cached(spark: SparkSession, name: s
 @pytest.mark.parametrize("name", ["idle-closes", "retries", "rules"])
 def test_other_jobs_use_shared_rows_too(spark: SparkSession, name: str) -> None:
     lines = table(spark, request("Fetch", at=0))
-    with shared(lines, [name]):
+    with shared_results(lines, [name]):
         assert is_cached(jobs.find(name).run(lines))
 
 
 def test_caches_nothing_that_no_job_needs(spark: SparkSession) -> None:
     lines = table(spark, request("Fetch", at=0))
-    with shared(lines, ["errors", "rebalances"]):
+    with shared_results(lines, ["errors", "rebalances"]):
         assert not is_cached(jobs.find("connections").run(lines))
 
 
@@ -72,7 +72,7 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
         return run
 
     monkeypatch.setattr(jobs, "find", lambda name: Job(name, "", plan(name)))
-    made = jobs.planned(["kind", "b", "ts"], lines)
+    made = jobs.plan_jobs(["kind", "b", "ts"], lines)
     job, first = next(made)
     assert (job.name, first().columns) == ("kind", ["kind"])
     assert begun.wait(10)
@@ -92,7 +92,7 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
             super().shutdown(wait)
 
     monkeypatch.setattr(jobs, "ThreadPoolExecutor", Pool)
-    made = jobs.planned(["b", "kind"], lines)
+    made = jobs.plan_jobs(["b", "kind"], lines)
     next(made)
     made.close()
     assert "kind" not in planned

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.browse.facts.texts import squeezed
+from kproxy.browse.facts.texts import downsample
 from kproxy.browse.overviews import connections
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
@@ -198,9 +198,9 @@ def test_bars() -> None:
     assert len(bars([0, 0, 1], 20)) == 3
     assert bars([0, 0], 5) == ""
     assert bars([5, 5], 2)[0] == bars([5, 5], 2)[1]
-    assert squeezed([1, 2, 3, 4], 2) == [3, 7]
-    assert sum(squeezed(list(range(128)), 20)) == sum(range(128))
-    assert squeezed([], 5) == []
+    assert downsample([1, 2, 3, 4], 2) == [3, 7]
+    assert sum(downsample(list(range(128)), 20)) == sum(range(128))
+    assert downsample([], 5) == []
 
 
 async def test_the_view_of_groups_shows_which_member_holds_which_records() -> None:

@@ -21,7 +21,7 @@ from kproxy.trace.lines import (
 )
 from kproxy.trace.timestamps import timestamp
 from kproxy.verdict import causes as causes_module
-from kproxy.verdict.cause import OnConnection
+from kproxy.verdict.cause import ConnectionFindings
 from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.sample_overviews import captured, closed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, request, response
@@ -74,7 +74,7 @@ def test_where_it_was_first_and_last() -> None:
     lines = [opened(), request(1), request(2, findings=[entry()]), request(3), request(4, at=7, findings=[entry()])]
     [cause] = collected(lines).sorted_causes()
     assert (cause.first_row, cause.first_ts, cause.last_ts) == (2, lines[2].ts, timestamp(BEGAN + 7 * 10**9))
-    assert cause.connections == {"n-1": OnConnection("10.0.0.1:4000", "10.0.0.2:9092", 2)}
+    assert cause.connections == {"n-1": ConnectionFindings("10.0.0.1:4000", "10.0.0.2:9092", 2)}
 
 
 def test_what_was_only_counted_is_found_at_the_end_of_its_connection() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kproxy.spark.registry import Registered, Registry
+from kproxy.spark.registry import RegisteredFunction, Registry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,7 +65,7 @@ def interval(us: int) -> str:
 
 #: Takes lines as TABLE of `kproxy.spark.ingest.schema`, from a stream with its watermark.
 Run: TypeAlias = "Callable[[DataFrame, Span], DataFrame]"
-Query: TypeAlias = Registered[Run]
+Query: TypeAlias = RegisteredFunction[Run]
 
 _REGISTRY: Final = Registry[Run](__name__, __path__)
 query, names, find = _REGISTRY.add, _REGISTRY.names, _REGISTRY.find

@@ -10,7 +10,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.api_versions_used import refused_since
 from kproxy.spark.streaming.queries import Span, query
 
-_NEW = ("client", "software_name", "software_version", "api", "api_version")
+_ITEM_COLUMNS = ("client", "software_name", "software_version", "api", "api_version")
 
 
 @query("clients and their software, and the versions they use that newer releases refuse, when they are new")
@@ -67,4 +67,4 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
         .where(F.col("who").isNotNull())
         .select("at", "client", "who.*", "address", "broker", "file", "connection_id", "offset")
     )
-    return new_items.dropDuplicatesWithinWatermark(list(_NEW))
+    return new_items.dropDuplicatesWithinWatermark(list(_ITEM_COLUMNS))

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors import schemas
-from kproxy.spark.columns import client_name, constants, is_decoded, maybe
+from kproxy.spark.columns import client_name, constant_map, is_decoded, array_or_empty
 from kproxy.spark.streaming.queries import Span, query
 
 #: More bins than there are error codes, so that each code has its own.
@@ -28,7 +28,7 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
         window_start, window_end, api, client (its host if it has no client id), error and code; responses counts those
         that carry it, however many times, and share is their share (0 to 1) of all decoded ones. Only errors have rows.
     """
-    codes = F.array_distinct(F.transform(maybe(F.col("errors")), lambda error: error["code"].cast("double")))
+    codes = F.array_distinct(F.transform(array_or_empty(F.col("errors")), lambda error: error["code"].cast("double")))
     # One aggregate must count by code, because streams cannot compare rows: a histogram whose bins are the codes. The
     # null added to a response's codes counts the response itself.
     table = (
@@ -41,7 +41,7 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
         )
         .select("window", "api", "client", "all", F.explode(_counts(F.col("bins"))).alias("found"))
     )
-    name = constants({error.code: error.name for error in schemas.errors()})[F.col("found.code").cast("long")]
+    name = constant_map({error.code: error.name for error in schemas.errors()})[F.col("found.code").cast("long")]
     return table.select(
         F.col("window.start").alias("window_start"),
         F.col("window.end").alias("window_end"),
@@ -64,5 +64,5 @@ def _counts(bins: Column) -> Column:
         bins_of_code = F.filter(bins, lambda bucket: code_of(bucket) == code)
         return F.aggregate(bins_of_code, F.lit(0.0), lambda sum_, bucket: sum_ + bucket["y"]).cast("long")
 
-    codes = F.array_distinct(F.transform(maybe(bins), lambda bucket: code_of(bucket)))
+    codes = F.array_distinct(F.transform(array_or_empty(bins), lambda bucket: code_of(bucket)))
     return F.transform(codes, lambda code: F.struct(code.alias("code"), count_of(code).alias("responses")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, direction, maybe
+from kproxy.spark.columns import client_name, direction, array_or_empty
 from kproxy.spark.streaming.queries import Span, query
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -39,7 +39,7 @@ def findings(lines: DataFrame, span: Span) -> DataFrame:
         "connection_id",
         direction().alias("direction"),
         "offset",
-        F.explode(F.concat(maybe(own_finding), maybe(frame_findings))).alias("found"),
+        F.explode(F.concat(array_or_empty(own_finding), array_or_empty(frame_findings))).alias("found"),
     )
     connection_key = F.when(F.col("client").isNull(), F.col("connection_id"))
     new_findings = finding_rows.withColumns({"code": F.col("found.code"), "alone": connection_key}).dropDuplicatesWithinWatermark(

@@ -30,7 +30,7 @@ def latency(lines: DataFrame, span: Span) -> DataFrame:
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
     shares = F.array(*map(F.lit, _QUANTILES.values()))
     table = (
-        frames.select("ts", "kind", "api", "latency_us", _rounded().alias("rounded_us"))
+        frames.select("ts", "kind", "api", "latency_us", _rounded_latency().alias("rounded_us"))
         .groupBy(span.windows().alias("window"), "api")
         .agg(
             F.count_if(F.col("kind") == "request").alias("requests"),
@@ -52,7 +52,7 @@ def latency(lines: DataFrame, span: Span) -> DataFrame:
     )
 
 
-def _rounded() -> Column:
+def _rounded_latency() -> Column:
     digits = F.floor(F.log10(F.greatest("latency_us", F.lit(1)))) + 1
     unit = F.pow(F.lit(10.0), F.greatest(digits - _DIGITS, F.lit(0)))
     return (F.round(F.col("latency_us") / unit) * unit).cast("long")

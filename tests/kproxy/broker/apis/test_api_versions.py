@@ -6,7 +6,7 @@ import pytest
 
 from dissectors import schemas
 from kproxy.broker.errors import Error
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from tests.kproxy.broker.socket_client import broker_client
 
 
@@ -15,7 +15,7 @@ async def test_lists_the_served_apis(version: int) -> None:
     async with broker_client() as ask:
         body = await ask("ApiVersions", version, {"client_software_name": "test", "client_software_version": "1"})
     assert body["error_code"] == 0
-    assert [key["api_key"] for key in body["api_keys"]] == sorted(served())
+    assert [key["api_key"] for key in body["api_keys"]] == sorted(served_apis())
 
 
 async def test_unknown_api_versions_version_gets_a_version_0_response() -> None:

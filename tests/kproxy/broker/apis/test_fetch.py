@@ -19,7 +19,7 @@ from tests.kproxy.broker.data_asked import (
     produce,
     topic_id,
 )
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 
 @pytest.mark.parametrize("version", range(19))
@@ -92,11 +92,11 @@ async def test_waits_no_longer_than_max_wait_ms() -> None:
         assert offsets(await fetch(ask, max_wait_ms=-7, min_bytes=1 << 30)) == [0]
 
 
-async def move_leader(ask: Asking) -> None:
+async def move_leader(ask: SocketClient) -> None:
     ask.broker.move_leader("t", 0, 2)
 
 
-async def delete_topic(ask: Asking) -> None:
+async def delete_topic(ask: SocketClient) -> None:
     topics = ask.broker.cluster.part(Topics)
     topic = topics.named("t")
     assert topic is not None

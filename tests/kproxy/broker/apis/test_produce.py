@@ -13,10 +13,10 @@ from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produce_request, records
 from tests.kproxy.broker.log.sample_logs import produced_batch
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 
-def set_configs(ask: Asking, topic: str, **configs: str) -> None:
+def set_configs(ask: SocketClient, topic: str, **configs: str) -> None:
     named = {key.replace("_", "."): value for key, value in configs.items()}
     ask.broker.cluster.part(Configs).set("topic", topic, named)
 

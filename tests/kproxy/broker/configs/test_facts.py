@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.schemas.lines import lines
-from kproxy.broker.configs.facts import all_facts, facts
+from kproxy.broker.configs.facts import all_definitions, definitions
 from kproxy.broker.threaded import BrokerThread
 from kproxy.schema_import.configs import describe, merge
 
@@ -44,14 +44,14 @@ def test_broker_describes_the_known_configs_of_its_release(release: str) -> None
     with BrokerThread(release=release, topics={"t": 1}) as broker:
         described = describe(broker.bootstrap, "t")
     for kind in ("topic", "broker"):
-        assert {config["name"] for config in described[kind]} == set(facts(kind, name))
+        assert {config["name"] for config in described[kind]} == set(definitions(kind, name))
         for config in described[kind]:
             if "default" in config:  # an old broker does not say the default of what was set
-                assert config["default"] == facts(kind, name)[config["name"]].default
+                assert config["default"] == definitions(kind, name)[config["name"]].default
 
 
 def test_every_release_has_a_default_for_configs_of_the_newest() -> None:
     for kind in ("topic", "group"):
         for release in lines():
-            for name, fact in facts(kind, lines()[-1]).items():
-                assert all_facts(kind, release)[name].default is not None or fact.default is None
+            for name, fact in definitions(kind, lines()[-1]).items():
+                assert all_definitions(kind, release)[name].default is not None or fact.default is None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 from kproxy.broker.fetching.sessions import EVICTABLE_AFTER_MS, SLOTS, FetchContext, Sessions
 
@@ -34,7 +34,7 @@ def changed_partitions(
 
 
 def refused_error(*args: object, **kwargs: object) -> Error:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         begin_session(*args, **kwargs)  # type: ignore[arg-type]
     return caught.value.error
 
@@ -98,7 +98,7 @@ def test_rejects_the_response_to_a_request_superseded_by_a_later_epoch() -> None
     session = begin_session(sessions, 0, 0, A).session_id
     slow = begin_session(sessions, session, 1)
     begin_session(sessions, session, 2)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         changed_partitions(slow)
     assert caught.value.error is Error.INVALID_FETCH_SESSION_EPOCH
 

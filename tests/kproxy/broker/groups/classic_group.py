@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
-from kproxy.broker.groups.classic_member import Joining
+from kproxy.broker.groups.classic_member import JoinRequest
 from kproxy.broker.groups.groups import Groups
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.journals import cluster
@@ -38,11 +38,11 @@ class ClassicGroupHarness:
             "protocols": RANGE,
             "learns_id": False,
         }
-        join_state = Joining(member_id, instance, "client", "/127.0.0.1", **{**fields, **options})
+        join_state = JoinRequest(member_id, instance, "client", "/127.0.0.1", **{**fields, **options})
         response = PendingResponse()
         try:
             self.group.join(join_state, response.take)
-        except Refused as refused:
+        except ApiError as refused:
             response.take({"error_code": refused.error})
         self.clock.advance()
         return response
@@ -60,7 +60,7 @@ class ClassicGroupHarness:
         response = PendingResponse()
         try:
             self.group.sync(member_id, instance, generation, protocol, assignments or {}, response.take)
-        except Refused as refused:
+        except ApiError as refused:
             response.take({"error_code": refused.error})
         return response
 
@@ -68,7 +68,7 @@ class ClassicGroupHarness:
         """Send a heartbeat; return the error."""
         try:
             self.group.heartbeat(member_id, instance, generation)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.error
         return Error.NONE
 

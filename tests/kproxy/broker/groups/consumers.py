@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
@@ -58,7 +58,7 @@ class ConsumerGroupHarness:
         """Send a heartbeat; return the error."""
         try:
             self.consumer_heartbeat(member, epoch, **said)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.error
         return Error.NONE
 

@@ -10,10 +10,10 @@ from typing import Any
 from dissectors import schemas
 from kproxy.broker.errors import Error
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.groups.classic_group import RANGE
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -21,16 +21,16 @@ UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def versions(name: str) -> range:
     api = schemas.api_by_name(name)
     assert api is not None
-    return range(served()[api.key].lowest, served()[api.key].highest + 1)
+    return range(served_apis()[api.key].lowest, served_apis()[api.key].highest + 1)
 
 
-def topic_id(ask: Asking, name: str = "t") -> str:
+def topic_id(ask: SocketClient, name: str = "t") -> str:
     topic = ask.broker.cluster.part(Topics).named(name)
     assert topic is not None
     return topic.id
 
 
-async def join(ask: Asking, version: int = 9, member_id: str = "", **fields: Any) -> Mapping[str, Any]:
+async def join(ask: SocketClient, version: int = 9, member_id: str = "", **fields: Any) -> Mapping[str, Any]:
     body = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -45,7 +45,7 @@ async def join(ask: Asking, version: int = 9, member_id: str = "", **fields: Any
     return response
 
 
-async def join_stable_group(ask: Asking, group: str = "g") -> str:
+async def join_stable_group(ask: SocketClient, group: str = "g") -> str:
     member = str((await join(ask, group_id=group))["member_id"])
     sync = {
         "group_id": group,
@@ -59,7 +59,7 @@ async def join_stable_group(ask: Asking, group: str = "g") -> str:
     return member
 
 
-async def wait_for_rebalance(ask: Asking) -> None:
+async def wait_for_rebalance(ask: SocketClient) -> None:
     """Wait until the request of a different client has started a rebalance."""
     group = ask.broker.cluster.part(Groups).classic("g")
     for _ in range(500):
@@ -69,7 +69,7 @@ async def wait_for_rebalance(ask: Asking) -> None:
     raise TimeoutError
 
 
-async def commit(ask: Asking, version: int, offset: int, **fields: Any) -> list[int]:
+async def commit(ask: SocketClient, version: int, offset: int, **fields: Any) -> list[int]:
     partitions = [
         {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
         for index in (0, 9)
@@ -80,7 +80,7 @@ async def commit(ask: Asking, version: int, offset: int, **fields: Any) -> list[
     return [partition["error_code"] for topic in response["topics"] for partition in topic["partitions"]]
 
 
-async def fetch_offsets(ask: Asking, version: int, *, group: str = "g", all_topics: bool = False, **more: Any) -> Any:
+async def fetch_offsets(ask: SocketClient, version: int, *, group: str = "g", all_topics: bool = False, **more: Any) -> Any:
     topics = None if all_topics else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
     group_request = {"group_id": group, "topics": topics, **more}
     response = await ask("OffsetFetch", version, {"groups": [group_request], **group_request})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from tests.kproxy.broker.groups.classic_group import RANGE, ClassicGroupHarness
 
 ROUND_ROBIN = {"roundrobin": RANGE["range"]}
@@ -236,7 +236,7 @@ def test_commit_requires_a_current_member_and_generation() -> None:
     def error(member_id: str, epoch: int, *, transactional: bool = False) -> Error:
         try:
             classic.group.check_commit(member_id, None, epoch, transactional=transactional, version=8)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.error
         return Error.NONE
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.consumer_member import AWAY, LEAVING
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING
 from tests.kproxy.broker.groups.consumers import ConsumerGroupHarness
 
 
@@ -122,7 +122,7 @@ def test_pattern_subscribes_to_existing_and_new_topics() -> None:
 @pytest.mark.parametrize("regex", ["(", "*", "(?=a)", "a" * 10_000, r"(a)\1"])
 def test_rejects_an_invalid_pattern_without_creating_a_group(regex: str) -> None:
     consumers = ConsumerGroupHarness()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         consumers.join("a", (), regex=regex)
     assert refused.value.error is Error.INVALID_REGULAR_EXPRESSION
     assert consumers.groups.get("g") is None
@@ -169,7 +169,7 @@ def test_static_member_keeps_its_partitions_while_it_is_away() -> None:
     consumers.settle("a", "b")
     partitions, epoch = consumers.has("b"), consumers.group.epoch
     assert consumers.error("c", 0, instance_id="two") is Error.UNRELEASED_INSTANCE_ID
-    assert consumers.consumer_heartbeat("b", AWAY, instance_id="two")["member_epoch"] == AWAY
+    assert consumers.consumer_heartbeat("b", LEAVING_TEMPORARILY, instance_id="two")["member_epoch"] == LEAVING_TEMPORARILY
     assert consumers.error("b", 4, instance_id="two") is Error.FENCED_MEMBER_EPOCH
     response = consumers.join("c", instance_id="two")
     assert assigned_partitions(response) == [partitions]
@@ -181,7 +181,7 @@ def test_static_member_keeps_its_partitions_while_it_is_away() -> None:
 def test_removes_a_static_member_that_does_not_return() -> None:
     consumers = ConsumerGroupHarness()
     consumers.join("b", instance_id="two")
-    consumers.consumer_heartbeat("b", AWAY, instance_id="two")
+    consumers.consumer_heartbeat("b", LEAVING_TEMPORARILY, instance_id="two")
     consumers.clock.advance(45_001)
     assert consumers.group.is_empty
 
@@ -189,7 +189,7 @@ def test_removes_a_static_member_that_does_not_return() -> None:
 def test_rejects_a_member_above_the_group_max_size() -> None:
     consumers = ConsumerGroupHarness(group_consumer_max_size="1")
     consumers.join("a")
-    with pytest.raises(Refused, match="maximum capacity of 1 members"):
+    with pytest.raises(ApiError, match="maximum capacity of 1 members"):
         consumers.join("b")
     assert consumers.join("a")["member_epoch"] == 2
 
@@ -199,7 +199,7 @@ def test_uses_the_assignor_that_most_members_request() -> None:
     consumers.join("a")
     assert consumers.group.assignor == "uniform"
     consumers.consumer_heartbeat("a", 2, assignor="range")
-    assert consumers.group.described()["assignor_name"] == "range"
+    assert consumers.group.describe()["assignor_name"] == "range"
 
 
 def test_describes_current_and_target_assignments() -> None:
@@ -207,7 +207,7 @@ def test_describes_current_and_target_assignments() -> None:
     consumers.join("a")
     consumers.join("b")
     consumers.consumer_heartbeat("a", 2)
-    [a, b] = consumers.group.described()["members"]
+    [a, b] = consumers.group.describe()["members"]
     assert [topic["partitions"] for topic in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
     assert [len(topic["partitions"]) for topic in a["target_assignment"]["topic_partitions"]] == [2]
     assert a["target_assignment"]["topic_partitions"][0]["topic_name"] == "t"
@@ -222,7 +222,7 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
         try:
             arguments = {"transactional": False, "version": 9, **options}
             consumers.group.check_commit(member, None, epoch, **arguments)(topic, part)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.error
         return Error.NONE
 
@@ -245,9 +245,9 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
     assert commit("b", epoch, version=8) is Error.UNSUPPORTED_VERSION
     consumers.group.check_fetch(None, -1)
     consumers.group.check_fetch("b", epoch)
-    with pytest.raises(Refused):
+    with pytest.raises(ApiError):
         consumers.group.check_fetch("b", epoch + 1)
-    with pytest.raises(Refused):
+    with pytest.raises(ApiError):
         consumers.group.check_fetch("nobody", epoch)
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups import groups as module
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.offsets import Committed, Offsets
+from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.classic_group import ClassicGroupHarness
@@ -47,9 +47,9 @@ def test_consumer_group_survives_a_restart() -> None:
     consumers.join("a", regex="t.*")
     consumers.join("b", instance_id="two")
     consumers.settle("a", "b")
-    epoch, partitions, described = consumers.group.epoch, consumers.has("b"), consumers.group.described()
+    epoch, partitions, described = consumers.group.epoch, consumers.has("b"), consumers.group.describe()
     consumers.use(cluster(consumers.clock, journal))
-    assert consumers.group.described() == described
+    assert consumers.group.describe() == described
     assert "assignment" not in consumers.consumer_heartbeat("b", epoch, instance_id="two")
     consumers.consumer_heartbeat("a", epoch)
     assert (consumers.group.epoch, consumers.has("b")) == (epoch, partitions)
@@ -69,7 +69,7 @@ def commit(owner: object, group: str, expires: int | None = None) -> None:
     get_part = owner.part  # type: ignore[attr-defined]
     topic = get_part(Topics).named("t")
     get_part(Groups).for_commits(group)
-    get_part(Offsets).commit(group, {("t", 0): Committed(1, -1, "", owner.clock.now(), topic.id, expires)})  # type: ignore[attr-defined]
+    get_part(Offsets).commit(group, {("t", 0): CommittedOffset(1, -1, "", owner.clock.now(), topic.id, expires)})  # type: ignore[attr-defined]
 
 
 def test_unused_offsets_expire_and_so_does_the_group() -> None:
@@ -125,7 +125,7 @@ def test_limits_the_number_of_groups_and_drops_empty_ones_first(monkeypatch: pyt
     commit(owner, "g")
     commit(owner, "h")
     assert {group.id for group in groups} == {"g", "h"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         groups.classic("i")
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
 
@@ -135,7 +135,7 @@ def test_limits_the_bytes_that_members_send(monkeypatch: pytest.MonkeyPatch) -> 
     classic = ClassicGroupHarness()
     classic.groups.check_capacity(8_000)
     classic.join(protocols={"range": bytes(8_000)})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         classic.groups.check_capacity(8_000)
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
     classic.group.leave([(next(iter(classic.group.members)), None)])

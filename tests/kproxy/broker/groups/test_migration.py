@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import LEAVING
@@ -65,7 +65,7 @@ def test_classic_group_is_upgraded_when_a_consumer_protocol_member_joins() -> No
     assert group.consumer_heartbeat("new", 0) == 2
     consumer = group.now()
     assert isinstance(consumer, ConsumerGroup)
-    assert [member["member_type"] for member in consumer.described()["members"]] == [0, 1]
+    assert [member["member_type"] for member in consumer.describe()["members"]] == [0, 1]
     assert group.heartbeat(group.old, 1) is Error.REBALANCE_IN_PROGRESS
     assert group.heartbeat("new", 2) is Error.UNKNOWN_MEMBER_ID, "it does not speak that protocol"
 
@@ -158,7 +158,7 @@ def test_removes_a_classic_member_that_misses_the_rebalance_timeout() -> None:
 )
 def test_rejects_an_upgrade_that_the_configs_forbid(configs: dict[str, str], message: str) -> None:
     group = MigratingGroup(**configs)
-    with pytest.raises(Refused, match=message) as refused:
+    with pytest.raises(ApiError, match=message) as refused:
         group.consumer_heartbeat("new", 0)
     assert refused.value.error is Error.GROUP_ID_NOT_FOUND
     assert isinstance(group.now(), ClassicGroup)
@@ -176,7 +176,7 @@ def test_rejects_an_upgrade_with_unreadable_or_custom_assignments(assignment: by
     beat = ConsumerHeartbeat(
         "new", 0, "new", "/127.0.0.1", rebalance_timeout_ms=1, topics=frozenset({"t"}), owned=frozenset()
     )
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(ApiError, match=message):
         classic.groups.consumer_heartbeat("g", beat)
 
 
@@ -199,7 +199,7 @@ def test_mixed_group_refuses_classic_members_with_classic_errors() -> None:
     assert group.heartbeat(group.old, epoch + 1) is Error.ILLEGAL_GENERATION
     assert group.sync(group.old, epoch, protocol=("connect", "range")).error is Error.INCONSISTENT_GROUP_PROTOCOL
     assert group.sync(group.old, epoch, protocol=("consumer", "sticky")).error is Error.INCONSISTENT_GROUP_PROTOCOL
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         group.now().check_commit(group.old, None, epoch + 1, transactional=False, version=8)
     assert refused.value.error is Error.ILLEGAL_GENERATION
     group.now().check_commit(group.old, None, epoch, transactional=False, version=8)

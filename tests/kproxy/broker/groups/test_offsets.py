@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups import offsets as module
-from kproxy.broker.groups.offsets import Committed, Offsets
+from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.topics import Topic, Topics
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.journals import InMemoryJournal, cluster
@@ -17,8 +17,8 @@ def topic(owner: Cluster) -> Topic:
     return result
 
 
-def committed_at(owner: Cluster, offset: int) -> Committed:
-    return Committed(offset, -1, "", owner.clock.now(), topic(owner).id)
+def committed_at(owner: Cluster, offset: int) -> CommittedOffset:
+    return CommittedOffset(offset, -1, "", owner.clock.now(), topic(owner).id)
 
 
 def committed_offsets(owner: Cluster) -> dict[int, int]:
@@ -101,7 +101,7 @@ def test_limits_the_number_of_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: offsets.commit("h", {("t", 0): committed_at(owner, 1)}),
         lambda: offsets.stage(8, 0, "h", {("t", 0): committed_at(owner, 1)}),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             add()
         assert refused.value.error is Error.INVALID_COMMIT_OFFSET_SIZE
     offsets.forget("g")

@@ -247,7 +247,7 @@ async def test_rejects_invalid_consumer_group_heartbeats(fields: Mapping[str, An
 
 
 async def test_rejects_requests_about_unauthorized_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "allowed", lambda request, operation, kind, name: kind != "GROUP")
+    monkeypatch.setattr(access, "is_allowed", lambda request, operation, kind, name: kind != "GROUP")
     async with broker_client(topics={"t": 4}) as ask:
         assert (await join(ask))["error_code"] == Error.GROUP_AUTHORIZATION_FAILED
         for api, version in (

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.records import decode
 from kproxy.broker.log import Log
-from kproxy.broker.log.conversion import downgraded
+from kproxy.broker.log.conversion import down_convert
 from kproxy.broker.log.logs import Logs
 from tests.kproxy.broker.log.sample_logs import NOW, cluster, log, produced_batch, records, write
 
@@ -122,7 +122,7 @@ def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None
     write(to, produced_batch(5))
     write(to, produced_batch(3, compression=codec))
     [batch] = to.batches(6, 8)
-    converted = [record for message in decode(downgraded(batch, magic, 6)) for record in message["records"]]
+    converted = [record for message in decode(down_convert(batch, magic, 6)) for record in message["records"]]
     assert [record["offset"] for record in converted] == ([6, 7] if codec == "none" else [5, 6, 7])
     assert all(record["value"] == b"v" for record in converted)
     assert [record.get("timestamp") for record in converted][-1] == (NOW + 2 if magic else None)
@@ -131,7 +131,7 @@ def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None
 def test_old_clients_get_no_control_batches() -> None:
     to = log()
     to.append_marker(1, 0, 0, commit=True)
-    assert downgraded(next(to.batches(0, 1)), 1, 0) == b""
+    assert down_convert(next(to.batches(0, 1)), 1, 0) == b""
 
 
 def test_transaction_marker_is_a_control_batch_in_kafkas_format() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 from tests.kproxy.broker.log.sample_logs import NOW, log, produced_batch, write
 
@@ -18,7 +18,7 @@ def produce(log_: Log, sequence: int, *, count: int = 2, epoch: int = 0, transac
 
 def refused_error(log_: Log, sequence: int, *, epoch: int = 0, transactional: bool = False) -> Error:
     end = log_.end_offset
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         produce(log_, sequence, epoch=epoch, transactional=transactional)
     assert log_.end_offset == end
     return caught.value.error
@@ -100,10 +100,10 @@ def test_marker_fences_older_producer_and_coordinator_epochs() -> None:
     produce(to, 0, transactional=True)
     to.append_marker(7, 3, 5, commit=False)
     assert refused_error(to, 2, transactional=True) is Error.INVALID_PRODUCER_EPOCH
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         to.append_marker(7, 2, 5, commit=True)
     assert caught.value.error is Error.INVALID_PRODUCER_EPOCH
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         to.append_marker(7, 3, 4, commit=True)
     assert caught.value.error is Error.TRANSACTION_COORDINATOR_FENCED
     assert produce(to, 0, epoch=3, transactional=True) == 3

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.records import decode, encode
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log.settings import LogSettings
-from kproxy.broker.log.validation import RecordsRefused
+from kproxy.broker.log.validation import RecordValidationError
 from tests.kproxy.broker.log.sample_logs import NOW, SETTINGS, log, produced_batch, records, write
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -25,9 +25,9 @@ def with_changed_bytes(data: bytes, at: int, new: bytes, *, crc: bool = True) ->
     return bytes(result)
 
 
-def refusal(data: bytes, settings: LogSettings = SETTINGS) -> Refused:
+def refusal(data: bytes, settings: LogSettings = SETTINGS) -> ApiError:
     log_ = log()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         write(log_, data, settings)
     assert log_.end_offset == 0
     return caught.value
@@ -114,7 +114,7 @@ def test_client_may_not_set_log_append_time() -> None:
 def test_compacted_topic_rejects_records_without_a_key() -> None:
     data = encode([{"records": [{"key": b"a", "value": b""}, {"value": b""}, {"value": b""}]}])
     problem = refusal(data, SETTINGS._replace(compacted=True))
-    assert isinstance(problem, RecordsRefused)
+    assert isinstance(problem, RecordValidationError)
     assert problem.error is Error.INVALID_RECORD
     assert [index for index, _ in problem.records] == [1, 2]
 
@@ -162,7 +162,7 @@ def test_any_bytes_are_appended_or_refused(data: bytes) -> None:
     to = log()
     try:
         write(to, data)
-    except Refused:
+    except ApiError:
         assert to.end_offset == 0
 
 
@@ -178,7 +178,7 @@ def test_any_change_of_a_batch_is_appended_or_refused(data: st.DataObject) -> No
                 whole, at, data.draw(st.binary(min_size=1, max_size=len(whole) - at)), crc=data.draw(st.booleans())
             ),
         )
-    except Refused:
+    except ApiError:
         assert to.end_offset == 0
     else:
         records(to)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
@@ -40,7 +40,7 @@ class ScramClient:
         return f"{bare},p={base64.b64encode(proof).decode()}".encode()
 
 
-def unsecured(claims: Mapping[str, Any], algorithm: str = "none") -> str:
+def unsecured_token(claims: Mapping[str, Any], algorithm: str = "none") -> str:
     """A JSON Web Signature without a signature."""
     parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": algorithm}, claims))
     return ".".join(part.decode() for part in parts) + "."
@@ -51,13 +51,13 @@ def bearer_message(token: str) -> bytes:
     return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
 
 
-async def login_plain(client: Asking, name: str = "alice", password: str = "secret", version: int = 2) -> Any:
+async def login_plain(client: SocketClient, name: str = "alice", password: str = "secret", version: int = 2) -> Any:
     """Log in with PLAIN; return the last response."""
     assert (await client("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == 0
     return await client("SaslAuthenticate", version, {"auth_bytes": f"\0{name}\0{password}".encode()})
 
 
-async def login_scram(ask: Asking, mechanism: str, client: ScramClient) -> Any:
+async def login_scram(ask: SocketClient, mechanism: str, client: ScramClient) -> Any:
     """Log in with SCRAM; return the last response."""
     assert (await ask("SaslHandshake", 1, {"mechanism": mechanism}))["error_code"] == 0
     first = await ask("SaslAuthenticate", 2, {"auth_bytes": client.first})

@@ -11,7 +11,7 @@ from kproxy.broker.errors import Error
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.acls import Acl, Acls, codes
 from tests.kproxy.broker.security.sasl_client import login_plain
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 HOST = "10.0.0.1"
 
@@ -157,13 +157,13 @@ ANY = {
 }
 
 
-async def create_acls(ask: Asking, *entries: Acl) -> list[int]:
+async def create_acls(ask: SocketClient, *entries: Acl) -> list[int]:
     fields = [dict(zip(FIELDS, entry, strict=True)) for entry in entries]
     body = await ask("CreateAcls", 3, {"creations": fields})
     return [result["error_code"] for result in body["results"]]
 
 
-async def describe_acls(ask: Asking, **changes: Any) -> list[str]:
+async def describe_acls(ask: SocketClient, **changes: Any) -> list[str]:
     """The resources' names, each as often as it has entries."""
     body = await ask("DescribeAcls", 3, {**ANY, **changes})
     assert body["error_code"] == 0

@@ -9,7 +9,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.wire.layout import Field, layout
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from tests.kproxy.broker.socket_client import broker_client
 
 #: These need no permission, or return only what the client may see.
@@ -57,11 +57,11 @@ def errors(body: Any) -> Iterator[str]:
             yield from errors(element)
 
 
-@pytest.mark.parametrize("name", sorted(api.api.name for api in served().values() if api.api.name not in UNRESTRICTED))
+@pytest.mark.parametrize("name", sorted(api.api.name for api in served_apis().values() if api.api.name not in UNRESTRICTED))
 async def test_every_api_requires_authorization(name: str) -> None:
     api_info = schemas.api_by_name(name)
     assert api_info is not None
-    version = LAST_VERSION_BY_NAME.get(name, served()[api_info.key].highest)
+    version = LAST_VERSION_BY_NAME.get(name, served_apis()[api_info.key].highest)
     fields = {field.name: value(field) for field in layout(f"{name}Request", version).fields}
     async with broker_client(topics={"a": 1}, acls=True) as ask:
         body = await ask(name, version, fields)

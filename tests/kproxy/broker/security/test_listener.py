@@ -14,12 +14,12 @@ from kproxy.broker import Broker
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.security.certificates import tls_context, write_self_signed
 from tests.kproxy.broker.security.sasl_client import login_plain
-from tests.kproxy.broker.socket_client import Asking
+from tests.kproxy.broker.socket_client import SocketClient
 
 ALL = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
-class ListenerClient(Asking):
+class ListenerClient(SocketClient):
     """A client of one listener."""
 
     def __init__(self, broker: Broker, listener: str, tls: ssl.SSLContext | None = None) -> None:

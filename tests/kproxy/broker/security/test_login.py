@@ -10,15 +10,15 @@ import pytest
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.sasl_client import ScramClient, bearer_message, login_plain, login_scram, unsecured
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.security.sasl_client import ScramClient, bearer_message, login_plain, login_scram, unsecured_token
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 USERS = {"alice": "secret", "bob": "secret"}
 
 
 @asynccontextmanager
-async def secured_broker(reports: list[str] | None = None, **configs: str) -> AsyncIterator[Asking]:
+async def secured_broker(reports: list[str] | None = None, **configs: str) -> AsyncIterator[SocketClient]:
     """A broker with all mechanisms and a fake clock."""
     async with broker_client(reports=reports, sasl=MECHANISMS, users=USERS, configs=configs) as ask:
         ask.broker.cluster.clock = FakeClock()
@@ -30,13 +30,13 @@ def advance(broker: Broker, ms: int) -> None:
     broker.cluster.clock.advance(ms)
 
 
-async def is_closed(ask: Asking) -> bool:
+async def is_closed(ask: SocketClient) -> bool:
     reader, _ = await ask.streams(1)
     async with asyncio.timeout(5):
         return await reader.read(1) == b""
 
 
-async def metadata(ask: Asking) -> Any:
+async def metadata(ask: SocketClient) -> Any:
     return await ask("Metadata", 9, {"topics": []})
 
 
@@ -118,7 +118,7 @@ async def test_login_is_an_illegal_state_on_a_listener_without_sasl() -> None:
         await metadata(ask)
 
 
-async def send_raw(ask: Asking, message: bytes) -> bytes:
+async def send_raw(ask: SocketClient, message: bytes) -> bytes:
     await ask.send_bytes(message)
     reader, _ = await ask.streams(1)
     return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
@@ -222,7 +222,7 @@ async def test_reauthentication_cannot_change_the_mechanism() -> None:
 async def test_session_does_not_outlive_its_token() -> None:
     async with secured_broker(**{"connections.max.reauth.ms": "9000"}) as ask:
         await ask("SaslHandshake", 1, {"mechanism": "OAUTHBEARER"})
-        token = unsecured({"sub": "alice", "exp": ask.broker.cluster.clock.now() / 1000 + 5})
+        token = unsecured_token({"sub": "alice", "exp": ask.broker.cluster.clock.now() / 1000 + 5})
         body = await ask("SaslAuthenticate", 2, {"auth_bytes": bearer_message(token)})
         assert (body["error_code"], body["session_lifetime_ms"]) == (0, 5000)
 

@@ -14,7 +14,7 @@ from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.login import MECHANISMS
 from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, bearer_message, unsecured
+from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, bearer_message, unsecured_token
 
 USERS = {"alice": "secret", "a,b=c": "secret"}
 
@@ -63,7 +63,7 @@ def test_scram_matches_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -
     scram, cluster = exchange("SCRAM-SHA-256")
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
-    cluster.part(Credentials).put("user", "SCRAM-SHA-256", Credential.of_salted("sha256", salt, salted, 4096))
+    cluster.part(Credentials).put("user", "SCRAM-SHA-256", Credential.from_salted_password("sha256", salt, salted, 4096))
     monkeypatch.setattr(secrets, "token_urlsafe", lambda size: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = scram.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
@@ -132,23 +132,23 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 def test_bearer_accepts_a_valid_token() -> None:
     oauth, _ = exchange("OAUTHBEARER")
-    assert oauth.step(bearer_message(unsecured(claims()))) == b""
+    assert oauth.step(bearer_message(unsecured_token(claims()))) == b""
     assert oauth.identity == Identity("alice", 1_100_000)
 
 
 @pytest.mark.parametrize(
     "token",
     [
-        unsecured(claims(exp=1000)),
-        unsecured(claims(iat=1001)),
-        unsecured(claims(exp="1100")),
-        unsecured(claims(exp=True)),
-        unsecured(claims(exp=float("inf"))),
-        unsecured(claims(sub=" ")),
-        unsecured({"sub": "alice"}),
-        unsecured({"exp": 1100}),
-        unsecured(claims(), algorithm="HS256"),
-        unsecured(claims()) + "c2lnbmVk",
+        unsecured_token(claims(exp=1000)),
+        unsecured_token(claims(iat=1001)),
+        unsecured_token(claims(exp="1100")),
+        unsecured_token(claims(exp=True)),
+        unsecured_token(claims(exp=float("inf"))),
+        unsecured_token(claims(sub=" ")),
+        unsecured_token({"sub": "alice"}),
+        unsecured_token({"exp": 1100}),
+        unsecured_token(claims(), algorithm="HS256"),
+        unsecured_token(claims()) + "c2lnbmVk",
         "a.b",
         "W10.W10.",
         "AAAA.AAAA.",
@@ -168,6 +168,6 @@ def test_bearer_rejects_a_first_message_without_a_token(message: bytes) -> None:
 
 
 def test_bearer_rejects_a_different_authorization_id() -> None:
-    message = failure(exchange("OAUTHBEARER")[0], bearer_message(unsecured(claims())).replace(b"n,,", b"n,a=bob,"))
+    message = failure(exchange("OAUTHBEARER")[0], bearer_message(unsecured_token(claims())).replace(b"n,,", b"n,a=bob,"))
     assert message is not None
     assert "authorization id (bob) that is different from the token's principal name (alice)" in message

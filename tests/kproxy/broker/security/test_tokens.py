@@ -14,14 +14,14 @@ from kproxy.broker.security.tokens import Tokens
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.memory import MemoryJournal
 from tests.kproxy.broker.security.sasl_client import ScramClient, login_plain, login_scram
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 DAY = 86_400_000
 ALICE, BOB = ({"principal_type": "User", "principal_name": name} for name in ("alice", "bob"))
 
 
 @asynccontextmanager
-async def alice_client(**options: Any) -> AsyncIterator[Asking]:
+async def alice_client(**options: Any) -> AsyncIterator[SocketClient]:
     """Alice's client of a broker with tokens and a fake clock."""
     users = {"alice": "secret", "bob": "secret"}
     configs = {"delegation.token.secret.key": "key"}
@@ -32,36 +32,36 @@ async def alice_client(**options: Any) -> AsyncIterator[Asking]:
 
 
 @asynccontextmanager
-async def bob_client(ask: Asking) -> AsyncIterator[Asking]:
+async def bob_client(ask: SocketClient) -> AsyncIterator[SocketClient]:
     bob = ask.second_client()
     await login_plain(bob, "bob")
     yield bob
     await bob.hang_up()
 
 
-def advance(ask: Asking, ms: int) -> None:
+def advance(ask: SocketClient, ms: int) -> None:
     assert isinstance(ask.broker.cluster.clock, FakeClock)
     ask.broker.cluster.clock.advance(ms)
 
 
-async def create(ask: Asking, version: int = 3, *, renewers: Any = (), lifetime_ms: int = -1) -> Mapping[str, Any]:
+async def create(ask: SocketClient, version: int = 3, *, renewers: Any = (), lifetime_ms: int = -1) -> Mapping[str, Any]:
     fields: dict[str, Any] = {"renewers": renewers, "max_lifetime_ms": lifetime_ms}
     if version >= 3:
         fields |= {"owner_principal_type": None, "owner_principal_name": None}
     return dict(await ask("CreateDelegationToken", version, fields))
 
 
-async def renew(ask: Asking, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
+async def renew(ask: SocketClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
     body = await ask("RenewDelegationToken", 2, {"hmac": hmac, "renew_period_ms": period_ms})
     return body["error_code"], body["expiry_timestamp_ms"]
 
 
-async def expire(ask: Asking, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
+async def expire(ask: SocketClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
     body = await ask("ExpireDelegationToken", 2, {"hmac": hmac, "expiry_time_period_ms": period_ms})
     return body["error_code"], body["expiry_timestamp_ms"]
 
 
-async def described_token_ids(ask: Asking, owners: Any = None) -> list[str]:
+async def described_token_ids(ask: SocketClient, owners: Any = None) -> list[str]:
     body = await ask("DescribeDelegationToken", 3, {"owners": owners})
     assert body["error_code"] == 0
     return [token["token_id"] for token in body["tokens"]]
@@ -174,8 +174,8 @@ def test_tokens_survive_a_restart_and_are_removed_after_expiry() -> None:
     tokens = Cluster(options, {}, clock, journal).part(Tokens)
     token = tokens.create("User:alice", "User:alice", ["User:bob"], 1000)
     restored = Cluster(options, {}, clock, journal).part(Tokens)
-    assert restored.usable(token.id) == token
+    assert restored.find_usable(token.id) == token
     clock.advance(3 * DAY)
-    assert restored.usable(token.id) is None
+    assert restored.find_usable(token.id) is None
     restored.create("User:alice", "User:alice", [], 1000)
     assert token.id not in journal.tables["delegation tokens"]

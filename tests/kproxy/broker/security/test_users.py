@@ -11,7 +11,7 @@ from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.credentials import Credential, Credentials
 from tests.kproxy.broker.memory import MemoryJournal
 from tests.kproxy.broker.security.sasl_client import ScramClient, login_plain, login_scram
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 SALT = b"a salt of sixteen"
 OPTIONS = {"sasl": ["PLAIN", "SCRAM-SHA-256"], "users": {"admin": "secret"}}
@@ -28,12 +28,12 @@ def upsertion(name: str = "bob", mechanism: int = 1, iterations: int = 4096) -> 
     }
 
 
-async def alter(ask: Asking, *upsertions: Any, deletions: Any = ()) -> dict[str, int]:
+async def alter(ask: SocketClient, *upsertions: Any, deletions: Any = ()) -> dict[str, int]:
     body = await ask("AlterUserScramCredentials", 0, {"upsertions": upsertions, "deletions": deletions})
     return {result["user"]: result["error_code"] for result in body["results"]}
 
 
-async def describe(ask: Asking, *names: str) -> dict[str, Any]:
+async def describe(ask: SocketClient, *names: str) -> dict[str, Any]:
     body = await ask("DescribeUserScramCredentials", 0, {"users": [{"name": name} for name in names]})
     return {
         result["user"]: result["error_code"]
@@ -96,7 +96,7 @@ async def test_rejects_duplicate_alterations_and_deletion_of_unknown_users() -> 
 
 def test_users_survive_a_restart() -> None:
     journal = MemoryJournal()
-    credential = Credential.of_password("sha512", "secret")
+    credential = Credential.from_password("sha512", "secret")
     Cluster(BrokerOptions(), {}, journal=journal).part(Credentials).put("bob", "SCRAM-SHA-512", credential)
     credentials = Cluster(BrokerOptions(), {}, journal=journal).part(Credentials)
     assert credentials.get("bob", "SCRAM-SHA-512") == credential

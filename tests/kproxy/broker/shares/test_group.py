@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.groups.assignors import Subscriber
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
-from kproxy.broker.shares.assignor import simple
+from kproxy.broker.shares.assignor import assign_simple
 from kproxy.broker.shares.group import LEAVING, ShareGroup, ShareHeartbeat
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Topics
@@ -47,7 +47,7 @@ class ShareGroupHarness:
 
     def error(self, member: str, epoch: int) -> Error:
         """Send a heartbeat that is refused; return the error."""
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             self.heartbeat(member, epoch)
         return refused.value.error
 
@@ -123,7 +123,7 @@ def test_rejects_a_member_above_the_group_max_size() -> None:
     sharers = ShareGroupHarness(group_share_max_size="2")
     sharers.join("a")
     sharers.join("b")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         sharers.join("c")
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
     sharers.join("a")
@@ -135,14 +135,14 @@ def test_share_group_cannot_become_a_different_type() -> None:
     for empty in (False, True):
         if empty:
             sharers.heartbeat("a", LEAVING)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             sharers.groups.classic("g")
         assert refused.value.error is Error.INCONSISTENT_GROUP_PROTOCOL
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             sharers.groups.consumer_heartbeat("g", ConsumerHeartbeat("b", 0, "client", "/127.0.0.1"))
         assert refused.value.error is Error.GROUP_ID_NOT_FOUND
     sharers.groups.classic("c")
-    with pytest.raises(Refused, match="not a share group"):
+    with pytest.raises(ApiError, match="not a share group"):
         sharers.groups.share("c", create=True)
 
 
@@ -162,7 +162,7 @@ def test_group_survives_a_restart_and_silent_members_time_out() -> None:
 def test_deleting_a_group_deletes_its_offsets() -> None:
     sharers = ShareGroupHarness()
     sharers.join("a")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         sharers.group.check_deletion()
     assert refused.value.error is Error.NON_EMPTY_GROUP
     sharers.heartbeat("a", LEAVING)
@@ -179,7 +179,7 @@ def test_every_member_and_every_partition_is_assigned_evenly(members: int, parti
         subscribers = [
             Subscriber(str(index), None, frozenset("t"), target.get(str(index), frozenset())) for index in range(count)
         ]
-        target = simple(subscribers, {"t": partitions})
+        target = assign_simple(subscribers, {"t": partitions})
         loads = [len(parts) for parts in target.values()]
         assert {part for parts in target.values() for part in parts} == {("t", index) for index in range(partitions)}
         assert min(loads) >= 1
@@ -192,5 +192,5 @@ def test_members_get_only_partitions_of_their_topics() -> None:
         Subscriber("b", None, frozenset("tu"), frozenset()),
         Subscriber("c", None, frozenset(), frozenset()),
     ]
-    target = simple(subscribers, {"t": 2, "u": 1})
+    target = assign_simple(subscribers, {"t": 2, "u": 1})
     assert target == {"a": {("t", 0)}, "b": {("t", 1), ("u", 0)}, "c": frozenset()}

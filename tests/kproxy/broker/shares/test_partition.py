@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.shares.acknowledgement import RENEW, Acknowledgement, read
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.shares.acknowledgement import RENEW, Acknowledgement, read_acknowledgements
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.sessions import ShareSession
@@ -78,7 +78,7 @@ def test_acknowledgement_is_atomic() -> None:
     shared.acquire(batch_size=10)
     shared.acknowledge(12, 12, ACCEPT)
     acknowledgements = [Acknowledgement(0, 9, [ACCEPT]), Acknowledgement(10, 19, [ACCEPT])]
-    with pytest.raises(Refused, match="The offset is not acquired"):
+    with pytest.raises(ApiError, match="The offset is not acquired"):
         shared.share.acknowledge("a", acknowledgements)
     assert shared.acknowledge(0, 9, ACCEPT) == ACCEPTED, "they are still the member's"
 
@@ -261,8 +261,8 @@ def test_new_leader_forgets_acquired_records() -> None:
     partition = topics.partition("t", 0)
     assert partition is not None
     old_share = shared.share
-    topics.lead(partition, -1)
-    topics.lead(partition, 1)
+    topics.set_leader(partition, -1)
+    topics.set_leader(partition, 1)
     assert shared.cluster.part(Shares).opened("g", partition) is None
     assert shared.acquire("b") == [(0, 4, 1)]
     assert old_share.closed
@@ -278,7 +278,7 @@ def test_reinitialized_group_starts_at_its_new_offset() -> None:
     assert shared.offsets == (7, 0)
     assert shared.acquire("b") == [(7, 9, 1)]
     shared.states.forget_all("g")
-    with pytest.raises(Refused, match="uninitialized"):
+    with pytest.raises(ApiError, match="uninitialized"):
         shared.acquire("b")
 
 
@@ -312,8 +312,8 @@ def test_auto_offset_reset_decides_the_start_offset(reset: str, start: int) -> N
 )
 def test_rejects_invalid_acknowledgements(batches: list[tuple[int, int, list[int]]]) -> None:
     rows = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in batches]
-    with pytest.raises(Refused) as refused:
-        read(rows, supports_renewal=True, is_renewal=False)
+    with pytest.raises(ApiError) as refused:
+        read_acknowledgements(rows, supports_renewal=True, is_renewal=False)
     assert refused.value.error is Error.INVALID_REQUEST
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.change_signal import any_of
+from kproxy.broker.change_signal import wait_for_any
 from kproxy.broker.errors import Error
 from kproxy.broker.features import Features
 from kproxy.broker.shares.shares import Shares
@@ -15,7 +15,7 @@ from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from tests.kproxy.broker.broker_watch import Step, watch_steps
 from tests.kproxy.broker.data_asked import append_transactional, batch, log_of, offsets, produce, topic_id
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 CONFIGS = {"group.share.record.lock.duration.ms": "60000"}
 ACCEPT, RELEASE, RENEW = 1, 2, 4
@@ -25,7 +25,7 @@ Acknowledgements = Sequence[tuple[int, int, list[int]]]
 class Member:
     """A member of the share group ``g`` that reads ``t-0``."""
 
-    def __init__(self, ask: Asking, name: str = "m1") -> None:
+    def __init__(self, ask: SocketClient, name: str = "m1") -> None:
         self.ask = ask
         self.name = name
         self.epoch = 0
@@ -93,7 +93,7 @@ def topics(topic: str, acknowledgements: Acknowledgements) -> list[dict[str, Any
     return [{"topic_id": topic, "partitions": [{"partition_index": 0, "acknowledgement_batches": batches}]}]
 
 
-async def describe_offsets(ask: Asking, group: str = "g", version: int = 1) -> list[Mapping[str, Any]]:
+async def describe_offsets(ask: SocketClient, group: str = "g", version: int = 1) -> list[Mapping[str, Any]]:
     body = {"groups": [{"group_id": group, "topics": None}]}
     [group_] = (await ask("DescribeShareGroupOffsets", version, body))["groups"]
     return [partition for topic in group_["topics"] for partition in topic["partitions"]]
@@ -177,7 +177,7 @@ async def test_disconnect_releases_only_records_of_that_broker() -> None:
             assert share.next_offset == 1
             shares.append(share)
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            tasks.create_task(any_of([shares[0].changed], 5000))
+            tasks.create_task(wait_for_any([shares[0].changed], 5000))
             await ask.hang_up(topic.partitions[0].leader)
         assert [share.next_offset for share in shares] == [0, 1]
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from kproxy.broker.errors import Error
-from kproxy.broker.shares.state_requests import combined
+from kproxy.broker.shares.state_requests import combine_batches
 from kproxy.broker.shares.states import StateBatch
 from tests.kproxy.broker.data_asked import topic_id
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 
@@ -36,11 +36,11 @@ def batches(*rows: tuple[int, int, int, int]) -> list[StateBatch]:
 def test_combines_overlapping_batches(
     rows: list[tuple[int, int, int, int]], start: int, expected: list[tuple[int, int, int, int]]
 ) -> None:
-    assert combined(batches(*rows), start) == batches(*expected)
-    assert combined(batches(*reversed(rows)), start) == batches(*expected)
+    assert combine_batches(batches(*rows), start) == batches(*expected)
+    assert combine_batches(batches(*reversed(rows)), start) == batches(*expected)
 
 
-async def request_state(ask: Asking, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
+async def request_state(ask: SocketClient, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
     """The response for partition 0 of ``t``, or for a partition that `fields` name."""
     partition = {"partition": 0} | fields
     topics = [{"topic_id": topic_id(ask, "t"), "partitions": [partition]}]

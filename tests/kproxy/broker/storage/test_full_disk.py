@@ -21,7 +21,7 @@ from kproxy.broker.storage_health import StorageHealth
 from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produce
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, needs_login
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 from tests.kproxy.broker.storage.broker_process import RemoteBroker, start_broker_process
 
 
@@ -182,7 +182,7 @@ def test_pending_entries_cost_little_while_the_disk_stays_full(
     assert dict(FileJournal(tmp_path, fsync=False).entries("t")) == {str(n - 2000): {"n": n} for n in range(2000, 4000)}
 
 
-async def find_coordinator(ask: Asking) -> Any:
+async def find_coordinator(ask: SocketClient) -> Any:
     """The coordinator of a group."""
     return await ask("FindCoordinator", 0, {"key": "g"})
 
@@ -214,7 +214,7 @@ async def test_acknowledged_data_survives_a_full_disk_a_kill_and_a_restart(small
     filler, data, printed = small_disk / "filler", small_disk / "data", tmp_path / "printed"
     filler.write_bytes(bytes(500_000))
     process, port = await start_broker_process(data, printed=printed)
-    ask = Asking(RemoteBroker(port), "load")  # type: ignore[arg-type]
+    ask = SocketClient(RemoteBroker(port), "load")  # type: ignore[arg-type]
     acknowledged, refused, committed = 0, 0, 0
     try:
         while refused < 50:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.storage import journal as module
 
@@ -68,7 +68,7 @@ def test_rejects_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
 
 
 def test_journal_is_compacted_when_it_is_mostly_obsolete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WASTE", 10_000)
+    monkeypatch.setattr(module, "_MAX_OBSOLETE_BYTES", 10_000)
     journal = FileJournal(tmp_path, fsync=False)
     for number in range(10_000):
         journal.put("t", f"k{number % 7}", {"n": number})
@@ -95,7 +95,7 @@ async def test_full_disk_is_an_error_until_there_is_space(
 
     monkeypatch.setattr(os, "write", write_part)
     journal.put("t", "b", {})
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         await journal.synced()
     assert caught.value.error is Error.KAFKA_STORAGE_ERROR
     monkeypatch.setattr(os, "write", write)
@@ -114,9 +114,9 @@ async def test_failed_fsync_is_permanent(tmp_path: Path, monkeypatch: pytest.Mon
     journal.put("t", "a", {})
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
-        with pytest.raises(Refused):
+        with pytest.raises(ApiError):
             await journal.synced()
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         await journal.synced()
     assert caught.value.error is Error.KAFKA_STORAGE_ERROR
     journal.close()

@@ -13,7 +13,7 @@ import pytest
 from dissectors.records import decode
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.log.sample_logs import produced_batch
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 from tests.kproxy.broker.storage.broker_process import RemoteBroker, start_broker_process
 
 _ACKNOWLEDGED = 200
@@ -25,7 +25,7 @@ async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -
     acknowledged: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
 
     async def load(partition: int) -> None:
-        ask, number = Asking(RemoteBroker(port), "load"), 0  # type: ignore[arg-type]
+        ask, number = SocketClient(RemoteBroker(port), "load"), 0  # type: ignore[arg-type]
         while True:
             number += 1
             try:
@@ -91,7 +91,7 @@ def produce_request(partition: int, number: int) -> dict[str, object]:
     return {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": "t", "partition_data": [data]}]}
 
 
-async def fetch_records(ask: Asking, partition: int) -> list[dict[str, object]]:
+async def fetch_records(ask: SocketClient, partition: int) -> list[dict[str, object]]:
     """Every record of a partition."""
     partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
     body = await ask("Fetch", 12, {"max_bytes": 1 << 30, "topics": [{"topic": "t", "partitions": [partition_request]}]})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.log import Log
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
@@ -156,7 +156,7 @@ def test_full_disk_rejects_a_batch_and_leaves_no_part_of_it(tmp_path: Path, monk
         write(log, produced_batch(3))
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", write_half)
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(ApiError) as caught:
                 write(log, produced_batch(3))
         assert caught.value.error is Error.KAFKA_STORAGE_ERROR
         assert log.end_offset == 3
@@ -192,10 +192,10 @@ async def test_failed_fsync_is_raised_to_all_waiters_and_later_writers(
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail)
             results = await asyncio.gather(log.synced(), log.synced(), return_exceptions=True)
-        assert [isinstance(result, Refused) for result in results] == [True, True]
-        with pytest.raises(Refused):
+        assert [isinstance(result, ApiError) for result in results] == [True, True]
+        with pytest.raises(ApiError):
             await log.synced()
-        with pytest.raises(Refused):
+        with pytest.raises(ApiError):
             write(log, produced_batch())
 
 

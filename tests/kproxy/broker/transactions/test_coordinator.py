@@ -6,10 +6,10 @@ import pytest
 
 from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, Refused
-from kproxy.broker.groups.offsets import Committed, Offsets
+from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.options import BrokerOptions
-from kproxy.broker.registry import served
+from kproxy.broker.registry import served_apis
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transaction, Transactions, TransactionState
 from tests.kproxy.broker.fake_clock import FakeClock
@@ -26,7 +26,7 @@ class TransactionHarness:
     ) -> None:
         self.journal = journal or MemoryJournal()
         self.clock = clock or FakeClock()
-        self.cluster = Cluster(BrokerOptions(topics={"a": 2}, release=release), served(), self.clock, self.journal)
+        self.cluster = Cluster(BrokerOptions(topics={"a": 2}, release=release), served_apis(), self.clock, self.journal)
         self.cluster.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("localhost", 9092)})
         self.topics = self.cluster.part(Topics)
         self.transactions = self.cluster.part(Transactions)
@@ -43,7 +43,7 @@ class TransactionHarness:
     def stage(self, producer: Producer, offset: int) -> None:
         topic = self.topics.named("a")
         assert topic is not None
-        committed = Committed(offset, -1, "", self.clock.now(), topic.id)
+        committed = CommittedOffset(offset, -1, "", self.clock.now(), topic.id)
         self.cluster.part(Offsets).stage(*producer, "g", {("a", 0): committed})
 
     def committed(self) -> dict[int, int]:
@@ -59,13 +59,13 @@ class TransactionHarness:
         return producer
 
     def transaction(self) -> Transaction:
-        transaction = self.transactions.with_id("t")
+        transaction = self.transactions.by_id("t")
         assert transaction is not None
         return transaction
 
 
 def refused_error(call: Callable[[], object]) -> Error:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         call()
     return refused.value.error
 
@@ -137,11 +137,11 @@ def test_commit_waits_for_a_leader() -> None:
     producer = bench.begin_transaction()
     partition = bench.topics.partition("a", 0)
     assert partition is not None
-    bench.topics.lead(partition, -1)
+    bench.topics.set_leader(partition, -1)
     bench.transactions.end("t", producer, commit=True)
     bench.clock.advance(MINUTE)
     assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.topics.lead(partition, 1)
+    bench.topics.set_leader(partition, 1)
     bench.clock.advance(100)
     assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
@@ -228,10 +228,10 @@ def test_unused_transactional_id_expires() -> None:
     expiration_ms = int(bench.cluster.part(Configs).broker("transactional.id.expiration.ms"))
     bench.clock.advance(expiration_ms - 1)
     bench.transactions.init("other", MINUTE)
-    assert bench.transactions.with_id("t") is not None
+    assert bench.transactions.by_id("t") is not None
     bench.clock.advance(expiration_ms)
     bench.transactions.init("other", MINUTE)
-    assert bench.transactions.with_id("t") is None
+    assert bench.transactions.by_id("t") is None
     assert "t" not in bench.journal.tables["transactions"]
 
 

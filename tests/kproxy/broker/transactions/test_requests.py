@@ -7,25 +7,25 @@ import pytest
 
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
-from kproxy.broker.groups.offsets import Committed, Offsets
+from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.java import java_hash
 from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.data_asked import batch, now
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 TOPICS = {"a": 2}
 PARTITION_0 = [{"name": "a", "partitions": [0]}]
 
 
-async def init(ask: Asking, version: int = 5, **options: Any) -> Mapping[str, Any]:
+async def init(ask: SocketClient, version: int = 5, **options: Any) -> Mapping[str, Any]:
     fields = {"transactional_id": "t", "transaction_timeout_ms": 60_000, **options}
     return dict(await ask("InitProducerId", version, fields))
 
 
-async def add(ask: Asking, producer: Mapping[str, Any], topics: Any = None, version: int = 3) -> list[int]:
+async def add(ask: SocketClient, producer: Mapping[str, Any], topics: Any = None, version: int = 3) -> list[int]:
     """Errors of the partitions, in order."""
     identity = {
         "transactional_id": "t",
@@ -38,7 +38,7 @@ async def add(ask: Asking, producer: Mapping[str, Any], topics: Any = None, vers
     return [partition["partition_error_code"] for topic in results for partition in topic["results_by_partition"]]
 
 
-async def end(ask: Asking, producer: Mapping[str, Any], version: int = 5, committed: bool = True) -> Mapping[str, Any]:
+async def end(ask: SocketClient, producer: Mapping[str, Any], version: int = 5, committed: bool = True) -> Mapping[str, Any]:
     fields = {"transactional_id": "t", "committed": committed}
     identity = {name: producer[name] for name in ("producer_id", "producer_epoch")}
     return dict(await ask("EndTxn", version, {**fields, **identity}))
@@ -243,7 +243,7 @@ async def test_administrator_can_complete_staged_offsets_of_a_group(commit: bool
         await ask("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["group"]})  # makes the topic
         offsets_, topic = ask.broker.cluster.part(Offsets), ask.broker.cluster.part(Topics).named("a")
         assert topic is not None
-        offsets_.stage(5, 0, "group", {("a", 0): Committed(7, -1, "", 0, topic.id)})
+        offsets_.stage(5, 0, "group", {("a", 0): CommittedOffset(7, -1, "", 0, topic.id)})
         topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]
         marker = {"producer_id": 5, "producer_epoch": 0, "transaction_result": commit, "coordinator_epoch": 0}
         body = await ask("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})

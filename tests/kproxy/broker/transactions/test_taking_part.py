@@ -10,22 +10,22 @@ from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transactions, TransactionState
 from tests.kproxy.broker.data_asked import batch, log_of, produce
-from tests.kproxy.broker.socket_client import Asking, broker_client
+from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 TOPICS = {"t": 1}
 
 
-def transactions(ask: Asking) -> Transactions:
+def transactions(ask: SocketClient) -> Transactions:
     return ask.broker.cluster.part(Transactions)
 
 
-async def write(ask: Asking, producer: Producer, version: int, sequence: int = 0) -> Any:
+async def write(ask: SocketClient, producer: Producer, version: int, sequence: int = 0) -> Any:
     data = batch(producer_id=producer.id, producer_epoch=producer.epoch, base_sequence=sequence, is_transactional=True)
     body = await produce(ask, data, version=version, transactional_id="tx")
     return Error(body["error_code"])
 
 
-async def commit_offset(ask: Asking, producer: Producer, version: int) -> Error:
+async def commit_offset(ask: SocketClient, producer: Producer, version: int) -> Error:
     partitions = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}]
     if version < 2:
         del partitions[0]["committed_leader_epoch"]
@@ -50,7 +50,7 @@ async def test_write_to_an_undeclared_partition_depends_on_the_version(version: 
     async with broker_client(topics=TOPICS) as ask:
         producer = transactions(ask).init("tx", 1000)
         assert await write(ask, producer, version) is error
-        transaction = transactions(ask).with_id("tx")
+        transaction = transactions(ask).by_id("tx")
         assert transaction is not None
         assert (transaction.state is TransactionState.ONGOING) is (error is Error.NONE)
         assert log_of(ask).end_offset == (error is Error.NONE)
@@ -79,7 +79,7 @@ async def test_next_transaction_is_refused_while_one_completes(version: int, err
         topics = ask.broker.cluster.part(Topics)
         down = topics.partition("down", 0)
         assert down is not None
-        topics.lead(down, -1)
+        topics.set_leader(down, -1)
         transactions(ask).end("tx", producer, commit=True)
         assert await write(ask, producer, version) is error
         assert await commit_offset(ask, producer, 5) is Error.CONCURRENT_TRANSACTIONS

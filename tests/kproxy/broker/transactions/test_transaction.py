@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kproxy.broker.errors import Error, Refused
+from kproxy.broker.errors import Error, ApiError
 from kproxy.broker.transactions import Producer, Transaction, TransactionState
 
 LAST = 32766  # epoch that a producer can have
@@ -35,7 +35,7 @@ def error_of(call: Callable[[], object]) -> Error:
     """The error of a call that is refused; NONE if it succeeds."""
     try:
         call()
-    except Refused as refused:
+    except ApiError as refused:
         return refused.error
     return Error.NONE
 
@@ -208,4 +208,4 @@ def test_new_transaction_starts_empty() -> None:
 def test_journal_restores_a_transaction_unchanged() -> None:
     transaction = ongoing_transaction(epoch=LAST)
     transaction.prepare(False, 2, new_ids(), 6)
-    assert Transaction.restored("t", json.loads(json.dumps(transaction.stored()))) == transaction
+    assert Transaction.from_journal("t", json.loads(json.dumps(transaction.to_journal()))) == transaction

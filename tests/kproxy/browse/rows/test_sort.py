@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.sort import PART, in_order
+from kproxy.browse.rows.sort import PART, sort_rows
 
 
 def sort_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], int]:
     """The sorted rows, and the number of pauses."""
-    parts = in_order(rows, lambda row: keys[row - rows[0]])
+    parts = sort_rows(rows, lambda row: keys[row - rows[0]])
     pauses = 0
     while True:
         try:

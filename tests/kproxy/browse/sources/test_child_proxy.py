@@ -14,7 +14,7 @@ import pytest
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.child_proxy import ChildProxy, ChildProxySource
 from kproxy.browse.sources.source import SourcePhase
-from kproxy.control.paths import running
+from kproxy.control.paths import list_proxies
 from kproxy.errors import UserError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import ResponseLine
@@ -54,7 +54,7 @@ async def test_proxy_is_watched_from_the_first_frame_and_stops_with_its_source(p
         assert response.frame
         assert source.messages is proxy.messages
     assert proxy.exit_message == "the proxy ended with status 0"
-    assert running() == []
+    assert list_proxies() == []
 
 
 async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) -> None:

@@ -14,7 +14,7 @@ from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.factory import open_source
 from kproxy.browse.sources.files import TraceSource
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.browse.sources.source import SeveralSources, Source
+from kproxy.browse.sources.source import AmbiguousSourceError, Source
 from kproxy.control.paths import own_path
 from kproxy.errors import UserError
 from tests.kproxy.browse.lines import line
@@ -156,7 +156,7 @@ def test_offers_several_proxies_as_choices_with_distinct_names(sockets: Path) ->
         greeting(second, "127.0.0.1:9093", pid=8, built_in=True),
         greeting(third, "0.0.0.0:9093", pid=9),
     ):
-        with pytest.raises(SeveralSources) as raised:
+        with pytest.raises(AmbiguousSourceError) as raised:
             open_names()
         assert raised.value.choices == [
             ("127.0.0.1:9092", "127.0.0.1:9092 -> b:1 (pid 7)"),

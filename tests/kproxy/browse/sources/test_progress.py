@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from kproxy.browse.sources.capture_child import DissectedSource
-from kproxy.browse.sources.compressed import Packed
+from kproxy.browse.sources.compressed import UnpackedFile
 from kproxy.browse.sources.source import SourcePhase
 from tests.kproxy.browse.sessions import LinesSource
 
@@ -41,7 +41,7 @@ def test_estimates_the_size_that_is_still_to_be_unpacked(tmp_path: Path) -> None
     path = tmp_path / "trace.jsonl.gz"
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
     path.write_bytes(gzip.compress(plain, 1))
-    packed = Packed(os.open(path, os.O_RDONLY))
+    packed = UnpackedFile(os.open(path, os.O_RDONLY))
     assert packed.remaining_bytes == 0
     last_unpacked = 0
     while packed.step():

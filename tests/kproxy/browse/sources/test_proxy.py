@@ -13,7 +13,7 @@ import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
 from kproxy.browse.sources import proxy as module
-from kproxy.browse.sources.proxy import ProxySource, _reachable
+from kproxy.browse.sources.proxy import ProxySource, _connectable
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.control import client
 from kproxy.control.protocol import ControlError
@@ -111,7 +111,7 @@ async def test_tells_where_to_connect_while_there_are_no_clients(path: Path) -> 
         await viewer.until(lambda: source.live)
         addresses = "127.0.0.1:9092 or 127.0.0.1:9093 or 127.0.0.1:9094"
         assert source.empty_message == f"Waiting for clients: set bootstrap.servers to {addresses}."
-    assert _reachable("0.0.0.0:9092") == _reachable("[::]:9092") == "localhost:9092"
+    assert _connectable("0.0.0.0:9092") == _connectable("[::]:9092") == "localhost:9092"
 
 
 async def test_reports_a_lost_proxy_and_reconnects_to_a_new_one(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kproxy.cli import main
-from kproxy.spark.derived.clusters import ServerPlace, Sighting, clusters
+from kproxy.spark.derived.clusters import ServerLocation, Sighting, clusters
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import text_of, write
@@ -22,7 +22,7 @@ SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 def cluster_names(*seen: SightingRow) -> dict[str, str]:
     """The cluster of each server: by ``proxy server``."""
-    found = clusters(Sighting(ServerPlace(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
+    found = clusters(Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
     return {" ".join(place): name for place, name in found.items()}
 
 

@@ -15,7 +15,7 @@ from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy.tap_messages import Hello
 from kproxy.spark import jobs
 from kproxy.spark.derived.connection_ids import source
-from kproxy.spark.derived.unique_ids import Opened, connections, with_unique_ids
+from kproxy.spark.derived.unique_ids import Opened, identify_connections, with_unique_ids
 from kproxy.trace.lines import Detail, Line
 from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, response, table
 
@@ -100,7 +100,7 @@ def test_unique_ids_are_unchanged(spark: SparkSession) -> None:
 def test_midstream_line_continues_only_a_connection_with_equal_ends() -> None:
     first, restarted = Opened(1_000, "a", False, "c:1", "s"), Opened(2_000, "b", True, "c:1", "s")
     again, other = Opened(3_000, "c", False, "c:1", "s"), Opened(4_000, "d", True, "c:2", "s")
-    assert [name for _, name in connections("vm-1-7", [other, again, restarted, first])] == [
+    assert [name for _, name in identify_connections("vm-1-7", [other, again, restarted, first])] == [
         f"vm-1-19700101T00000000{ms}-7" for ms in (1, 1, 3, 4)
     ]
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.spark.ingest import convert as converting
-from kproxy.spark.ingest.convert import batches, convert, grown, read_table
+from kproxy.spark.ingest.convert import batches, convert, grown_files, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
@@ -113,11 +113,11 @@ def test_reports_a_file_that_has_grown(spark: SparkSession, tmp_path: Path) -> N
     trace(traces, 0), trace(traces, 1)
     add(spark, traces, table)
     files = find_files(spark, [str(traces)])
-    assert grown(files, batches(spark, str(table)) or []) == []
+    assert grown_files(files, batches(spark, str(table)) or []) == []
     longer = trace(traces, 1, lines=4)
     trace(traces, 2)
     files = find_files(spark, [str(traces)])
-    assert [file.path for file in grown(files, batches(spark, str(table)) or [])] == [f"file:{longer}"]
+    assert [file.path for file in grown_files(files, batches(spark, str(table)) or [])] == [f"file:{longer}"]
     assert add(spark, traces, table) == [1]
     assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
 

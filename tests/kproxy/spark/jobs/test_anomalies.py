@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kproxy.spark.jobs.anomalies import anomalies, in_order, total
+from kproxy.spark.jobs.anomalies import anomalies, sorted_map, sorted_sum
 from kproxy.spark.sentences import amount
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.reference import assert_rows, client_of, percentile
@@ -215,7 +215,7 @@ def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
     columns = []
     for each in (fractions, fractions[::-1]):
         entries = F.array(*(F.struct(F.lit(number).alias("place"), F.lit(1).alias("part")) for number in each))
-        columns += [total(F.array(*map(F.lit, each))), F.map_keys(in_order(entries))]
+        columns += [sorted_sum(F.array(*map(F.lit, each))), F.map_keys(sorted_map(entries))]
     [row] = spark.range(1).select(*(column.alias(str(at)) for at, column in enumerate(columns))).collect()
     assert (row[0], row[1]) == (row[2], row[3])
 

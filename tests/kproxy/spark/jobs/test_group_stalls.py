@@ -15,15 +15,15 @@ from kproxy.spark.jobs.group_stalls import group_stalls
 from kproxy.trace.lines import Line
 from tests.kproxy.browse.group_story import Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stall_stories import CASES, Told, detected, recorded
+from tests.kproxy.browse.stall_stories import CASES, DetectedStall, detect_stalls, recorded_stalls
 from tests.kproxy.spark.sample_lines import table
 
 _REAL = ("application-does-not-poll", "frozen-process", "killed-member", "partitions-not-given-up")
 
 
-def by_group(rows: DataFrame) -> dict[str, list[Told]]:
+def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
     """What the job says."""
-    found: dict[str, list[Told]] = defaultdict(list)
+    found: dict[str, list[DetectedStall]] = defaultdict(list)
     for row in rows.selectExpr("*", "unix_micros(since) as a", "unix_micros(until) as b").collect():
         told = row["stall"], row["a"], row["b"], frozenset(row["waiting"]), frozenset(row["blamed"]), row["sentence"]
         found[row["group_id"]].append(told)
@@ -39,7 +39,7 @@ def traced(name: str, lines: list[Line], now: int) -> list[Line]:
     for line in named:
         if getattr(line, "group_id", None) is not None:
             line.group_id = name  # type: ignore[union-attr]
-    return [*named, *recorded(named, now)]
+    return [*named, *recorded_stalls(named, now)]
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +66,13 @@ def real(name: str) -> tuple[list[Line], int]:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_reports_every_stall_once_as_it_ended(told: dict[str, list[Told]], name: str) -> None:
-    assert told.get(name, []) == detected(*_of(name, *story(name)))
+def test_reports_every_stall_once_as_it_ended(told: dict[str, list[DetectedStall]], name: str) -> None:
+    assert told.get(name, []) == detect_stalls(*_of(name, *story(name)))
 
 
 @pytest.mark.parametrize("name", _REAL)
-def test_reports_stalls_of_real_groups(told: dict[str, list[Told]], name: str) -> None:
-    expected = detected(*_of("billing", *real(name)))
+def test_reports_stalls_of_real_groups(told: dict[str, list[DetectedStall]], name: str) -> None:
+    expected = detect_stalls(*_of("billing", *real(name)))
     assert expected
     assert told[name] == expected
 

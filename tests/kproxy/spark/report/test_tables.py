@@ -17,7 +17,7 @@ SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
 
 
 def run(table: DataFrame, name: str = "made") -> tables.JobTable:
-    return tables.listed(Job(name, "what it tells", lambda lines: lines), table)
+    return tables.build_job_table(Job(name, "what it tells", lambda lines: lines), table)
 
 
 def test_converts_values_and_infers_column_types(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ import pytest
 from kproxy.errors import UserError
 from kproxy.spark.session import java
 from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
-from kproxy.spark.session.java import Java, find_java, jvm_options, launching
+from kproxy.spark.session.java import Java, find_java, jvm_options, java_launcher
 
 
 def write_fake_java(folder: Path, version: str) -> str:
@@ -75,7 +75,7 @@ def test_launcher_omits_modules_missing_in_a_small_runtime(tmp_path: Path, monke
     monkeypatch.setenv("JAVA_HOME", "before")
     for version, left in expected.items():
         found = Java(write_fake_java(tmp_path / str(version), str(version)), version)
-        with launching(found):
+        with java_launcher(found):
             launcher = Path(os.environ["JAVA_HOME"], "bin", "java")
             told = subprocess.run([launcher, *given], capture_output=True, text=True, check=True).stdout
         assert told.splitlines() == left

@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 
 from kproxy.cli import main
 from kproxy.cli.analyze import follow
-from kproxy.spark.ingest.convert import convert, dated
+from kproxy.spark.ingest.convert import convert, with_dates
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.jobs import find as job
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
-from kproxy.spark.streaming.execution import Files, RunningQueries
+from kproxy.spark.streaming.execution import TableFiles, RunningQueries
 from kproxy.spark.streaming.queries import Span
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
@@ -79,7 +79,7 @@ def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_pa
         running.to_rows(build_query(spark, folder, "latency", TENS), "latency")
         for name, form in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
             drain(running)  # one begins after the other, for small machines
-            running.to_files(build_query(spark, folder, name, TENS), name, Files(str(out), form))
+            running.to_files(build_query(spark, folder, name, TENS), name, TableFiles(str(out), form))
         for second in range(3570, 3640):
             traces.write(*traffic(second), at=second)
             if second == 3599:
@@ -89,7 +89,7 @@ def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_pa
         events += drain(running)
     assert len(list(folder.rglob("*.jsonl"))) > 3
     whole = (
-        dated(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions())).where("api <> 'Heartbeat'").cache()
+        with_dates(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions())).where("api <> 'Heartbeat'").cache()
     )
     expected = {row["api"]: row for row in job("latency").run(whole).where("by = 'api'").collect()}
     latency = rows_of_query(events, "latency")
