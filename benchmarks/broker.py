@@ -84,7 +84,10 @@ def main() -> None:
             for number in range(rounds + 1):
                 for name, broker in brokers.items():
                     cpu_before, topic = broker.cpu(), f"perf-{number}"
-                    row = measure_produce(kafka, broker, topic, messages, size), measure_consume(kafka, broker, topic, messages)
+                    row = (
+                        measure_produce(kafka, broker, topic, messages, size),
+                        measure_consume(kafka, broker, topic, messages),
+                    )
                     if number:
                         results[name].append(row)
                     print(
@@ -96,7 +99,9 @@ def main() -> None:
             built_in_process.kill()
             built_in_process.wait()
             kafka.kill()
-    kafka_medians, built_in_medians = ([median(column) for column in zip(*rows, strict=True)] for rows in results.values())
+    kafka_medians, built_in_medians = (
+        [median(column) for column in zip(*rows, strict=True)] for rows in results.values()
+    )
     for operation, real, built_in in zip(("produced", "consumed"), kafka_medians, built_in_medians, strict=True):
         print(f"{operation}: built-in / real = {built_in / real:.2f}")
 

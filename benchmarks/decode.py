@@ -82,7 +82,17 @@ def aiokafka(kind: Kind) -> Reader:
     """A client with a class per message and version, written by hand."""
     from aiokafka.protocol.api import RequestStruct, Response
 
-    for module_name in ("admin", "commit", "coordination", "fetch", "group", "metadata", "offset", "produce", "transaction"):
+    for module_name in (
+        "admin",
+        "commit",
+        "coordination",
+        "fetch",
+        "group",
+        "metadata",
+        "offset",
+        "produce",
+        "transaction",
+    ):
         importlib.import_module(f"aiokafka.protocol.{module_name}")
     key, version, is_request = kind
     base = RequestStruct if is_request else Response

@@ -76,7 +76,9 @@ def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
                 best[name] = min(best[name], kproxy(kproxy_options, [path], directory))
             if shutil.which("tshark"):
                 as_kafka = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
-                best["tshark"] = min(best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *tshark_options]))
+                best["tshark"] = min(
+                    best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *tshark_options])
+                )
         cells = (
             f"{name} {seconds:.2f} s, {seconds / len(traffic) * 1e6:.1f} us ({seconds / best['kproxy']:.2f})"
             for name, seconds in best.items()

@@ -233,8 +233,15 @@ def print_slopes(proxy: Proxy) -> None:
     """The last two thirds, in which the inspector was not killed."""
     for name, samples in zip(("relay", "inspector"), proxy.memory, strict=True):
         last_samples = [(at / 3600, kib / 1024) for at, kib in samples[len(samples) // 3 :]]
-        slope = statistics.linear_regression(*zip(*last_samples, strict=True)).slope if len(last_samples) > 2 else float("nan")
-        print(f"memory of the {name}: {last_samples[0][1]:.1f} MiB, then {last_samples[-1][1]:.1f} MiB; slope {slope:+.2f} MiB/h")
+        slope = (
+            statistics.linear_regression(*zip(*last_samples, strict=True)).slope
+            if len(last_samples) > 2
+            else float("nan")
+        )
+        print(
+            f"memory of the {name}: {last_samples[0][1]:.1f} MiB, then {last_samples[-1][1]:.1f} MiB; slope "
+            f"{slope:+.2f} MiB/h"
+        )
 
 
 def main() -> None:

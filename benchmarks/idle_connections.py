@@ -221,7 +221,8 @@ def main() -> None:
                 figures = measure(listen_ports, pids, args.connections, args.seconds, context)
             for part, figures_of_part in zip(("relay", "inspector"), figures, strict=False):
                 print(
-                    f"{name:24}{part:12}{figures_of_part.each / 1024:10.1f} KiB{figures_of_part.empty / 2**20:8.1f} MiB{figures_of_part.cpu:10.1%}",
+                    f"{name:24}{part:12}{figures_of_part.each / 1024:10.1f} KiB{figures_of_part.empty / 2**20:8.1f} "
+                    f"MiB{figures_of_part.cpu:10.1%}",
                     flush=True,
                 )
 

@@ -94,7 +94,9 @@ def main() -> None:
     for inspectors, figures in figures_by_count.items():
         seconds = statistics.median(wall for wall, _ in figures)
         cpu = min(cpu for _, cpu in figures)
-        ratios = sorted(single / multiple for (single, _), (multiple, _) in zip(figures_by_count[1], figures, strict=True))
+        ratios = sorted(
+            single / multiple for (single, _), (multiple, _) in zip(figures_by_count[1], figures, strict=True)
+        )
         keeps_up = f", {count / cpu:,.0f} frames a second" if inspectors == 1 else ""
         print(
             f"{inspectors} inspectors: {1e6 * seconds / count:6.1f} us a frame, "

@@ -252,7 +252,8 @@ def print_ratios(contenders: list[Contender]) -> None:
     for contender in contenders[1:]:
         times = (ratios(contender.figures[figure], direct.figures[figure]) for figure in TRIPS)
         print(
-            f"{contender.name:34}" + "".join(f"{figure:>10}{time_ratio}" for figure, time_ratio in zip(TRIPS, times, strict=True))
+            f"{contender.name:34}"
+            + "".join(f"{figure:>10}{time_ratio}" for figure, time_ratio in zip(TRIPS, times, strict=True))
         )
     print(f"\nSpeed and CPU, compared with {reference.name}:")
     for contender in other_contenders:
@@ -265,7 +266,9 @@ def print_ratios(contenders: list[Contender]) -> None:
 
 
 def ratios(numerators: list[float], denominators: list[float]) -> str:
-    low, middle, high = statistics.quantiles((numerator / denominator for numerator, denominator in zip(numerators, denominators, strict=True)), n=4)
+    low, middle, high = statistics.quantiles(
+        (numerator / denominator for numerator, denominator in zip(numerators, denominators, strict=True)), n=4
+    )
     return f"{middle:6.2f} ({low:.2f}-{high:.2f})"
 
 

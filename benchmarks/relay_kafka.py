@@ -84,7 +84,9 @@ def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib
 
 
 @contextlib.contextmanager
-def run_until_listening(command: list[str], port: int, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[int]:
+def run_until_listening(
+    command: list[str], port: int, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[int]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}) as child:
         try:
             while child.poll() is None:
@@ -163,7 +165,9 @@ def print_figures(route: Route, direct: Route, megabytes: float) -> None:
     for figure in ("produce", "consume"):
         route_speeds, direct_speeds = route.figures[figure][1:], direct.figures[figure][1:]
         cpu = statistics.median(route.figures[figure + " CPU"][1:]) / megabytes * 1e3
-        ratios = sorted(route_speed / direct_speed for route_speed, direct_speed in zip(route_speeds, direct_speeds, strict=True))
+        ratios = sorted(
+            route_speed / direct_speed for route_speed, direct_speed in zip(route_speeds, direct_speeds, strict=True)
+        )
         cells += f"{figure:>10}{statistics.median(route_speeds):7.0f} MB/s {cpu:6.2f} ms/MB"
         cells += f"  {statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"
     print(f"{route.name:14}{cells}")

@@ -88,7 +88,9 @@ def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]
     """The first lines of the traces that differ, if any do."""
     old_lines, new_lines = (_live_lines(checkout, path, options) for checkout in checkouts)
     for connection in sorted(old_lines.keys() | new_lines.keys()):
-        pairs = itertools.zip_longest(old_lines.get(connection, []), new_lines.get(connection, []), fillvalue=b"nothing")
+        pairs = itertools.zip_longest(
+            old_lines.get(connection, []), new_lines.get(connection, []), fillvalue=b"nothing"
+        )
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:
                 return f" connection {connection}{_difference_text(number, old, new)}"
@@ -127,7 +129,9 @@ def main() -> None:
         parser.error(f"{args.old} has no kproxy")
     differing = compared = 0
     for path in args.captures:
-        differences = {f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in OPTION_SETS}
+        differences = {
+            f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in OPTION_SETS
+        }
         if args.live:
             differences["live"] = live_difference(checkouts, path, [])
         if args.inspectors:

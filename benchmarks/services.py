@@ -129,10 +129,14 @@ class Services:
 
     def _monitor(self) -> None:
         admin = AdminClient(self._settings("monitor"))
-        topic_partitions = [TopicPartition(name, number) for name, partitions in TOPICS.items() for number in range(partitions)]
+        topic_partitions = [
+            TopicPartition(name, number) for name, partitions in TOPICS.items() for number in range(partitions)
+        ]
         while not self.stop.wait(0.5):
             admin.list_topics(timeout=5)
-            for offset in admin.list_offsets({topic_partition: OffsetSpec.latest() for topic_partition in topic_partitions}).values():
+            for offset in admin.list_offsets(
+                {topic_partition: OffsetSpec.latest() for topic_partition in topic_partitions}
+            ).values():
                 with contextlib.suppress(KafkaException):  # leaders are still elected
                     offset.result(10)
             admin.list_consumer_groups().result(10)

@@ -173,13 +173,16 @@ def main() -> None:
                 stage_cost, _ = cost(*command)
                 results[-1][1][stage] = stage_cost
                 print(
-                    f"| {lines:>10,} | {stage:<16} | {stage_cost.cpu:>5.1f} | {stage_cost.java:>7,} | {stage_cost.python:>9,} "
+                    f"| {lines:>10,} | {stage:<16} | {stage_cost.cpu:>5.1f} | {stage_cost.java:>7,} | "
+                    f"{stage_cost.python:>9,} "
                     f"| {stage_cost.wall:>6.0f} |",
                     flush=True,
                 )
     for (few, few_costs), (many, many_costs) in pairwise(results):
         millions = (many - few) / _MILLION
-        cost_texts = (f"{stage} {(many_costs[stage].cpu - few_costs[stage].cpu) / millions:.2f}" for stage in many_costs)
+        cost_texts = (
+            f"{stage} {(many_costs[stage].cpu - few_costs[stage].cpu) / millions:.2f}" for stage in many_costs
+        )
         print(f"a further million, from {few:,} to {many:,}, in CPU s: {', '.join(cost_texts)}")
 
 

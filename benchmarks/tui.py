@@ -113,7 +113,9 @@ def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lamb
         move_to_middle(screen)
         for label, keys in (("a row", "jkjkjk"), ("a page", ("PageDown",) * 3), ("G, g", "Gg")):
             for key in keys:
-                times.setdefault(label, []).append(time_action(screen, lambda key=key: screen.time_change(key, FIRST, LAST)))
+                times.setdefault(label, []).append(
+                    time_action(screen, lambda key=key: screen.time_change(key, FIRST, LAST))
+                )
                 time.sleep(random.uniform(0.05, 0.2))
         for view in "234567" if views else "":
             timing = time_action(screen, lambda view=view: screen.time_change(view, FIRST, LAST))
@@ -145,9 +147,9 @@ def timing_rows(times: Times) -> Iterator[str]:
         durations = sorted(wall for wall, _ in series)
         p99 = durations[int(len(durations) * 0.99)]
         cpu_used = statistics.median(cpu for _, cpu in series)
-        yield "".join(f"{1e3 * value:10.0f}" for value in (statistics.median(durations), p99, durations[-1], cpu_used)).join(
-            (f"    {label:16}", f" ms{len(series):8} times")
-        )
+        yield "".join(
+            f"{1e3 * value:10.0f}" for value in (statistics.median(durations), p99, durations[-1], cpu_used)
+        ).join((f"    {label:16}", f" ms{len(series):8} times"))
 
 
 HEAD = f"    {'':16}{'median':>10}{'p99':>10}{'max':>10}{'CPU':>10}"

@@ -87,7 +87,9 @@ class Conversation:
 
     def tick(self, *, at: int) -> list[Judged]:
         """Advance the time of the run to `at`; return the deadlines of all its connections that have passed."""
-        return [Judged(deadline, rules.check(deadline, state)) for state, deadline in self.state.run.deadlines.passed(at)]
+        return [
+            Judged(deadline, rules.check(deadline, state)) for state, deadline in self.state.run.deadlines.passed(at)
+        ]
 
     def close(self, *, at: int) -> list[Judged]:
         """End the connection, and judge its end: requests without a response, for instance."""

@@ -71,7 +71,9 @@ class Limit:
     def _valid_values(self) -> str:
         upper = f" to {self.text(self.most)}" if self.unit in _MAX_BY_UNIT else " or more"
         unit_text = "" if self.unit in ("s", "%") else f" {self.unit}"
-        return f"use {self.text(self.least)}{upper}{unit_text}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
+        return (
+            f"use {self.text(self.least)}{upper}{unit_text}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
+        )
 
 
 #: The limits that users have set.

@@ -336,7 +336,11 @@ class Connection:
                     at, frame.offset, frame.size, correlation_id, message, request, overtaken, frame.damaged
                 )
             )
-            if request_message.api_key == SASL_HANDSHAKE and request_message.version == 0 and message.body.get("error_code"):
+            if (
+                request_message.api_key == SASL_HANDSHAKE
+                and request_message.version == 0
+                and message.body.get("error_code")
+            ):
                 self._set_raw_sasl(False)
             elif self._tokens and not self._raw_sasl:
                 self._tokens = 0  # their responses were lost: Kafka responds in order

@@ -36,7 +36,9 @@ def inner_request(message: Message) -> InnerRequest | None:
     if not message.is_request or not message.header.get("client_id") or outer_id is None:
         return None
     frame, position = message.frame, _HEAD_SIZE
-    client_id_bytes = frame[_HEAD_SIZE - 2 : _HEAD_SIZE + int.from_bytes(frame[_HEAD_SIZE - 2 : _HEAD_SIZE], "big")]  # with its length
+    client_id_bytes = frame[
+        _HEAD_SIZE - 2 : _HEAD_SIZE + int.from_bytes(frame[_HEAD_SIZE - 2 : _HEAD_SIZE], "big")
+    ]  # with its length
     for _ in range(_MAX_OUTER_IDS):
         position = frame.find(client_id_bytes, position + 1)
         if position < 0:
@@ -45,7 +47,9 @@ def inner_request(message: Message) -> InnerRequest | None:
         if start < _HEAD_SIZE or not is_plausible_request(frame, start):
             continue
         inner_id = int.from_bytes(frame[start + 8 : start + 12], "big", signed=True)
-        api_key, version = (int.from_bytes(frame[start + field_offset : start + field_offset + 2], "big") for field_offset in (4, 6))
+        api_key, version = (
+            int.from_bytes(frame[start + field_offset : start + field_offset + 2], "big") for field_offset in (4, 6)
+        )
         api = schemas.api(api_key)
         if api is not None and 0 < inner_id - outer_id <= _MAX_ID_STEP:
             return InnerRequest(start, api.name, version, inner_id)

@@ -10,7 +10,9 @@ from dissectors.wire.layout import Field, Layout, layout_of_element
 Values = Mapping[str, Any]
 
 
-def writes_same_bytes(right: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values) -> bool:
+def writes_same_bytes(
+    right: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values
+) -> bool:
     """Whether encoding values in `layout` gives the same bytes from which another layout read different values.
 
     Args:
@@ -29,7 +31,11 @@ def writes_same_bytes(right: Layout, layout: Layout, values: Values, other_layou
         if field.name not in other_values and (field.name in right_fields or values.get(field.name) != field.default):
             return False
         if field.name in other_values and not _writes_same_value(
-            right_fields.get(field.name), field, values.get(field.name), other_fields[field.name], other_values[field.name]
+            right_fields.get(field.name),
+            field,
+            values.get(field.name),
+            other_fields[field.name],
+            other_values[field.name],
         ):
             return False
     for field in layout.tagged:
@@ -47,7 +53,9 @@ def _writes_same_value(right: Field | None, field: Field, value: Any, other_fiel
         return bool(value == other_value)
     struct = right.struct if right is not None and right.struct is not None else field.struct
     if not field.array:
-        return isinstance(other_value, Mapping) and writes_same_bytes(struct, field.struct, value, other_field.struct, other_value)
+        return isinstance(other_value, Mapping) and writes_same_bytes(
+            struct, field.struct, value, other_field.struct, other_value
+        )
     if not isinstance(other_value, list) or len(value) != len(other_value):
         return False
     return all(

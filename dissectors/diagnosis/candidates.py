@@ -71,19 +71,29 @@ def second_choices(
         first_edit: The first edit.
     """
     result = whole_frame_choices(pair, header_proposals(pair.header), MAX_SECOND_COST)
-    if first_edit.field in WHOLE_FRAME_FIELDS or first_edit.prior > MAX_SECOND_COST:  # otherwise the pair is tried in the other order
-        undone_kinds = () if first_edit.field == "header" else ("body_version", "generic_error_body")  # these would undo the first edit
-        remaining_proposals = (proposal for proposal in body_proposals(pair.body, proposals.version) if proposal.kind not in undone_kinds)
+    if (
+        first_edit.field in WHOLE_FRAME_FIELDS or first_edit.prior > MAX_SECOND_COST
+    ):  # otherwise the pair is tried in the other order
+        undone_kinds = (
+            () if first_edit.field == "header" else ("body_version", "generic_error_body")
+        )  # these would undo the first edit
+        remaining_proposals = (
+            proposal for proposal in body_proposals(pair.body, proposals.version) if proposal.kind not in undone_kinds
+        )
         result += whole_frame_choices(pair, remaining_proposals, MAX_SECOND_COST)
     # A body created for one search must not cache its locations, which refer to it: that cycle would need the
     # collector.
-    for location in struct_locations(pair.body) if first_edit.field in WHOLE_FRAME_FIELDS else _find_struct_locations(pair.body):
+    for location in (
+        struct_locations(pair.body) if first_edit.field in WHOLE_FRAME_FIELDS else _find_struct_locations(pair.body)
+    ):
         if not (reach := trace.reach(location)):
             continue
         if first_edit.field in WHOLE_FRAME_FIELDS or id(location.layout) in right_ids:
             proposed = proposals.of(location, MAX_SECOND_COST)
         else:
-            proposed = struct_proposals(pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach)
+            proposed = struct_proposals(
+                pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach
+            )
         result += [(proposal.prior, proposal, location) for proposal in proposed if proposal.step < reach]
         if first_edit.kind in FIELD_KINDS and id(location.layout) in right_ids:
             result += [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.bounded import BoundedDict
-from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE, apply_diagnosis, match_known_diagnosis, diagnose
+from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE, apply_diagnosis, diagnose, match_known_diagnosis
 from dissectors.diagnosis.search import Habit, habits
 from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
@@ -71,7 +71,11 @@ def examine(message: Message, request: Message | None, known_departures: KnownDe
     if message.opaque:
         return message
     is_fully_read = message.error is None and message.end == len(message.frame)
-    if is_fully_read and not message.unusual and not any(warning.kind in SUSPICIOUS_WARNINGS for warning in message.decode_warnings):
+    if (
+        is_fully_read
+        and not message.unusual
+        and not any(warning.kind in SUSPICIOUS_WARNINGS for warning in message.decode_warnings)
+    ):
         return message
     diagnosis = known_departures.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

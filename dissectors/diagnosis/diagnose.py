@@ -91,7 +91,13 @@ def diagnose(
         return None
     known_words = frozenset(_strings(request.body)) if request is not None and request.error is None else frozenset()
     candidates, right_cost = search(
-        message.frame, right, message.version, reads=is_fully_read, left=message.trailing, words=known_words, usual=usual
+        message.frame,
+        right,
+        message.version,
+        reads=is_fully_read,
+        left=message.trailing,
+        words=known_words,
+        usual=usual,
     )
     ranked = rank(message.frame, candidates, right)
     best = ranked[0]
@@ -153,7 +159,9 @@ def _diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> 
     ]
     return Diagnosis(
         edit=edit,
-        confidence=round(min(best.confidence, MAX_LOOSE_CONFIDENCE) if edit.kind in LOOSE_KINDS else best.confidence, 3),
+        confidence=round(
+            min(best.confidence, MAX_LOOSE_CONFIDENCE) if edit.kind in LOOSE_KINDS else best.confidence, 3
+        ),
         path=path,
         start=location.start,
         end=max(location.start, location.end),
@@ -243,7 +251,13 @@ def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | Non
     header, body = _header_and_body(known.layout)
     decoded_header = decode(header, message.frame, 4)
     decoded_body = decode(body, message.frame, decoded_header.end)
-    if decoded_header.error or decoded_body.error or decoded_header.decode_warnings or decoded_body.decode_warnings or decoded_body.end != len(message.frame):
+    if (
+        decoded_header.error
+        or decoded_body.error
+        or decoded_header.decode_warnings
+        or decoded_body.decode_warnings
+        or decoded_body.end != len(message.frame)
+    ):
         return None
     return replace(known, rivals=(), surplus=None)
 

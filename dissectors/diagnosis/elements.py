@@ -108,7 +108,9 @@ class Elements:
             enclosing = enclosing.up
         return pos
 
-    def _read_struct(self, part: StructSteps, pos: int, up: _StepLocation | Element | None, indexes: tuple[int, ...]) -> int:
+    def _read_struct(
+        self, part: StructSteps, pos: int, up: _StepLocation | Element | None, indexes: tuple[int, ...]
+    ) -> int:
         frame = self._frame
         frame.work -= len(part.steps) + 1
         if frame.work < frame.horizon:
@@ -123,7 +125,11 @@ class Elements:
             else:
                 cost_before, start = frame.cost, pos
                 pos = step(frame, pos)
-                if self.odd is None and self.found and frame.cost - cost_before > ODD_BITS + ODD_BITS_PER_BYTE * (pos - start):
+                if (
+                    self.odd is None
+                    and self.found
+                    and frame.cost - cost_before > ODD_BITS + ODD_BITS_PER_BYTE * (pos - start)
+                ):
                     self.odd = len(self.found) - 1
         return pos
 

@@ -47,7 +47,9 @@ def first_difference(right: Layout, written: Layout, nodes: list[Node], start: i
     if len(right.fields) > len(written.fields):
         expected = right.fields[len(written.fields)]
         return Difference((expected.name,), position, position, expected, None)
-    return _tag_difference(right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position))
+    return _tag_difference(
+        right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position)
+    )
 
 
 def _tag_difference(right: Layout, written: Layout, tags: Node) -> Difference | None:

@@ -37,7 +37,8 @@ class FrameLayouts(NamedTuple):
         if proposal.kind == "body_version":
             version, header_version = proposal.arguments
             return FrameLayouts(
-                header if header_version is None else layout_of(header.name, header_version), layout_of(body.name, version)
+                header if header_version is None else layout_of(header.name, header_version),
+                layout_of(body.name, version),
             )
         if proposal.kind == "body_of_api":
             api, version = proposal.arguments

@@ -107,7 +107,9 @@ def small_number_cost(value: int) -> float:
     """An epoch or index: small, or -1 for none."""
     if value > 0:
         return _GAMMA[value.bit_length()]
-    return _ZERO_COST if value == 0 else 4.0 if value == -1 else 8.0 if value == -2 else 18 + _GAMMA[(-value).bit_length()]
+    return (
+        _ZERO_COST if value == 0 else 4.0 if value == -1 else 8.0 if value == -2 else 18 + _GAMMA[(-value).bit_length()]
+    )
 
 
 def partition_cost(value: int) -> float:
@@ -117,7 +119,13 @@ def partition_cost(value: int) -> float:
 
 def node_id_cost(value: int) -> float:
     """The id of a broker in a list of brokers: small, and never negative."""
-    return 2.0 + small_number_cost(value) if value == 0 else small_number_cost(value) if value > 0 else OUTSIDE_SET_COST + small_number_cost(value)
+    return (
+        2.0 + small_number_cost(value)
+        if value == 0
+        else small_number_cost(value)
+        if value > 0
+        else OUTSIDE_SET_COST + small_number_cost(value)
+    )
 
 
 def quantity_cost(value: int) -> float:
@@ -154,7 +162,15 @@ def int64_cost(value: int) -> float:
     """An offset, a producer id."""
     if value > 0:
         return _INT64_COSTS[value.bit_length()]
-    return _ZERO_COST if value == 0 else 4.0 if value == -1 else 8.0 if value > -6 else 18 + _INT64_COSTS[(-value).bit_length()]
+    return (
+        _ZERO_COST
+        if value == 0
+        else 4.0
+        if value == -1
+        else 8.0
+        if value > -6
+        else 18 + _INT64_COSTS[(-value).bit_length()]
+    )
 
 
 def timestamp_cost(value: int) -> float:
@@ -170,7 +186,11 @@ def duration_cost(value: int) -> float:
         return 8.0
     if value <= 0:
         return 5.0 if value >= -1 else OUTSIDE_SET_COST + int64_cost(value)
-    return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small_number_cost(value) if value < 1 << 20 else int64_cost(value))
+    return (
+        13.0
+        if value % 100 == 0 and value < 1 << 32
+        else 5.0 + (small_number_cost(value) if value < 1 << 20 else int64_cost(value))
+    )
 
 
 def size_cost(value: int) -> float:

@@ -34,7 +34,9 @@ def other_version_fields(name: str, version: int, path: tuple[str, ...], struct:
         struct: The struct, perhaps with edits.
     """
     names = tuple(field.name for field in struct.fields)
-    return _find_other_version_fields(name, version, path, names, tuple(field.name for field in struct.tagged), struct.flexible)
+    return _find_other_version_fields(
+        name, version, path, names, tuple(field.name for field in struct.tagged), struct.flexible
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -51,7 +53,9 @@ def _find_other_version_fields(
             if field.name not in field_names:
                 preceding = {field.name for field in struct.fields[:index]}
                 natural_index = sum(name in preceding for name in fields)
-                result.fields.setdefault(field.name, (other_version, natural_index, in_encoding_of(field, target_struct)))
+                result.fields.setdefault(
+                    field.name, (other_version, natural_index, in_encoding_of(field, target_struct))
+                )
         for field in struct.tagged:
             if field.name not in field_names and field.tag is not None:
                 result.tags[field.name] = field
@@ -63,7 +67,8 @@ def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int,
     """The struct in every other version, the nearest first, and the later one first of two equally near."""
     if not path:
         nearest = sorted(
-            (other_version for other_version in versions(name) if other_version != version), key=lambda other: (abs(other - version), -other)
+            (other_version for other_version in versions(name) if other_version != version),
+            key=lambda other: (abs(other - version), -other),
         )
         return tuple((other_version, layout_of(name, other_version)) for other_version in nearest)
     return tuple(

@@ -14,7 +14,7 @@ from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import FittingReading, search
 from dissectors.diagnosis.struct_reader import read_frame
 from dissectors.edits import LOOSE_KINDS, Edit, EditError, frame_layout
-from dissectors.embedded.payload_formats import layouts_as_stated, layouts_at_version, is_payload
+from dissectors.embedded.payload_formats import is_payload, layouts_as_stated, layouts_at_version
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
@@ -93,7 +93,9 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
         edit,
         round(best.confidence, 3),
         tuple(also),
-        tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE and rival.edit.kind not in LOOSE_KINDS)[:MAX_RIVALS],
+        tuple(
+            rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE and rival.edit.kind not in LOOSE_KINDS
+        )[:MAX_RIVALS],
     )
 
 
@@ -135,4 +137,6 @@ def embedded_diagnosis(diagnosis: PayloadDiagnosis, field: str, name: str) -> Pa
         return Edit.of("embedded_layout", field, payload=name, edit=edit)
 
     rivals = tuple(replace(rival, edit=embed_edit(rival.edit)) for rival in diagnosis.rivals)
-    return PayloadDiagnosis(embed_edit(diagnosis.edit), diagnosis.confidence, tuple(map(embed_edit, diagnosis.also)), rivals)
+    return PayloadDiagnosis(
+        embed_edit(diagnosis.edit), diagnosis.confidence, tuple(map(embed_edit, diagnosis.also)), rivals
+    )

@@ -11,7 +11,7 @@ from dissectors.diagnosis.checkpoints import StructLocation
 from dissectors.diagnosis.costs import Replacement, Step
 from dissectors.diagnosis.struct_reader import StructSteps, duplicate_reader, min_size_of, step_of
 from dissectors.edits import KINDS, Edit
-from dissectors.edits.fields import with_moved_field, with_field, without_field
+from dissectors.edits.fields import with_field, with_moved_field, without_field
 from dissectors.edits.tags import with_tag
 from dissectors.messages import secret_fields
 from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, versions

@@ -62,8 +62,12 @@ def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[Ra
         readings: The result of `dissectors.diagnosis.search.Search.run`.
         right: Kafka's layout of the frame.
     """
-    ranked = [RankedReading(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in readings]
-    finalists = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + FINALIST_DISTANCE][:MAX_FINALISTS]
+    ranked = [
+        RankedReading(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in readings
+    ]
+    finalists = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + FINALIST_DISTANCE][
+        :MAX_FINALISTS
+    ]
     remaining = ranked[len(finalists) :]
     if len(frame) <= SMALL_FRAME_BYTES:
         old_cost = ranked[0].cost

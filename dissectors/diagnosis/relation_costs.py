@@ -61,7 +61,9 @@ def relation_cost(header: Values, body: Values) -> float:
         broker_ids = {broker.get("node_id", broker.get("broker_id")) for broker in brokers}
     cost = _members_cost(header, body)
     for values in _structs(body):
-        cost += _replica_roles_cost(values, broker_ids) + _order_cost(values) + _meaning_cost(values) + _arrays_cost(values)
+        cost += (
+            _replica_roles_cost(values, broker_ids) + _order_cost(values) + _meaning_cost(values) + _arrays_cost(values)
+        )
     return cost
 
 
@@ -101,7 +103,12 @@ def _order_cost(values: Values) -> float:
         numbers = [value for name in names if isinstance(value := values.get(name), int) and value >= 0]
         cost += penalty * (numbers != sorted(numbers))
     for name, other_name, penalty in _SAME_SIGN:
-        if name in values and other_name in values and isinstance(values[name], int) and isinstance(values[other_name], int):
+        if (
+            name in values
+            and other_name in values
+            and isinstance(values[name], int)
+            and isinstance(values[other_name], int)
+        ):
             cost += penalty * ((values[name] < 0) != (values[other_name] < 0))
     return cost
 

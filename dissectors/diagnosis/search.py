@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
 from dissectors.diagnosis.absurd_values import MAX_ABSURDITY, SMALL_FRAME_BYTES, UNLIKELY_BITS, frame_absurdity
-from dissectors.diagnosis.candidates import WHOLE_PART_FIELDS, WHOLE_FRAME_FIELDS, Choice, choices, second_choices
+from dissectors.diagnosis.candidates import WHOLE_FRAME_FIELDS, WHOLE_PART_FIELDS, Choice, choices, second_choices
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.elements import Element, Elements
@@ -176,7 +176,9 @@ class Search:
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
-        if self._size < LARGE_FRAME_BYTES and not self._is_convincing(FINE_BITS, FINE_BITS_PER_BYTE, RARE_PRIOR, UNLIKELY_BITS):
+        if self._size < LARGE_FRAME_BYTES and not self._is_convincing(
+            FINE_BITS, FINE_BITS_PER_BYTE, RARE_PRIOR, UNLIKELY_BITS
+        ):
             self._try_in_one_element(base, tried)
         if self.right is None and not self._reads:
             if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
@@ -256,7 +258,8 @@ class Search:
             and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
         ]
         return bool(candidates) and (
-            max_absurdity >= MAX_ABSURDITY or self._absurdity(min(candidates, key=lambda candidate: candidate[0])[2]) < max_absurdity
+            max_absurdity >= MAX_ABSURDITY
+            or self._absurdity(min(candidates, key=lambda candidate: candidate[0])[2]) < max_absurdity
         )
 
     def _absurdity(self, edit: Edit | None) -> float:
@@ -340,7 +343,12 @@ class Search:
                 continue  # several versions are equal
             tried_pairs[key] = pair  # keeps it alive, so that its id stays unique
             total_prior = prior + SECOND_EDIT_COST
-            base = _Base(edit, pair, Trace(self._frame, pair, self._best + RIVAL_DISTANCE - total_prior, self._horizon), total_prior)
+            base = _Base(
+                edit,
+                pair,
+                Trace(self._frame, pair, self._best + RIVAL_DISTANCE - total_prior, self._horizon),
+                total_prior,
+            )
             next_choices = second_choices(pair, self._proposals, base.trace, right_ids, proposal)
             self._frame.work -= CREATION_WORK * len(next_choices)
             self._try_all(base, next_choices)

@@ -45,8 +45,15 @@ def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, 
 def is_shifted(field: Field, value: Any) -> bool:
     """Whether the value of a field looks as if it were read at a wrong offset."""
     if isinstance(value, str):
-        return field.type == "string" and any(character < " " and character not in _ORDINARY_CONTROLS for character in value)
-    if not isinstance(value, int) or isinstance(value, bool) or field.name in ARBITRARY_FIELDS or field.type not in WIDTHS:
+        return field.type == "string" and any(
+            character < " " and character not in _ORDINARY_CONTROLS for character in value
+        )
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or field.name in ARBITRARY_FIELDS
+        or field.type not in WIDTHS
+    ):
         return False
     if field.type == "int8":
         return integer_cost(field)(value) >= OUTSIDE_SET_COST

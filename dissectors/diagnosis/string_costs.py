@@ -143,7 +143,11 @@ def _text_cost(name: str, entity: str | None) -> Callable[[bytes], float]:
         if size == 0:
             return 7.0 if is_name else 1.0
         if raw in _WORDS:
-            return _EXPECTED_WORD_COST if raw in usual_set else _UNEXPECTED_WORD_COST + (_OUTSIDE_SET_COST if complete_set is not None else 0.0)
+            return (
+                _EXPECTED_WORD_COST
+                if raw in usual_set
+                else _UNEXPECTED_WORD_COST + (_OUTSIDE_SET_COST if complete_set is not None else 0.0)
+            )
         if _NAME(raw):
             return max(4.8 * size + 6 * is_sentence + field_cost(raw), _EXPECTED_WORD_COST)
         if _PLAIN(raw):
@@ -153,7 +157,11 @@ def _text_cost(name: str, entity: str | None) -> Callable[[bytes], float]:
 
     def cost(raw: bytes) -> float:
         size = len(raw)
-        return short_cost(raw) if size <= MAX_EVALUATED_BYTES else short_cost(raw[:MAX_EVALUATED_BYTES]) * size / MAX_EVALUATED_BYTES
+        return (
+            short_cost(raw)
+            if size <= MAX_EVALUATED_BYTES
+            else short_cost(raw[:MAX_EVALUATED_BYTES]) * size / MAX_EVALUATED_BYTES
+        )
 
     return cost
 

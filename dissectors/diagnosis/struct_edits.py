@@ -60,7 +60,10 @@ class Proposals:
                 selected = [proposal for proposal in all_proposals[1] if proposal.prior <= max_prior]
             else:
                 selected = struct_proposals(self.name, self.version, location.path, location.layout, max_prior)
-            proposals = self._made[key] = location.layout, selected  # keeps the layout alive, so that its id stays unique
+            proposals = self._made[key] = (
+                location.layout,
+                selected,
+            )  # keeps the layout alive, so that its id stays unique
         return proposals[1]
 
 
@@ -84,7 +87,13 @@ class _StructProposer:
     """Proposes edits for one struct."""
 
     def __init__(
-        self, path: tuple[str, ...], struct: Layout, other_fields: OtherVersionFields, version: int, max_prior: float, reach: int
+        self,
+        path: tuple[str, ...],
+        struct: Layout,
+        other_fields: OtherVersionFields,
+        version: int,
+        max_prior: float,
+        reach: int,
     ) -> None:
         self._path, self._struct, self._others, self._version, self._reach = path, struct, other_fields, version, reach
         self._deeper = 0.3 * len(path)
@@ -133,14 +142,22 @@ class _StructProposer:
             if new_index == index or (new_index == index + 1 and not is_throttle_time):
                 continue  # moving forward by one equals moving the next field back by one
             is_at_end = new_index in (0, last)
-            prior = (4.0 if is_at_end else 6.5) if is_throttle_time else UNUSUAL_INDEX_PRIOR if is_at_end or new_index == index - 1 else 10.0
+            prior = (
+                (4.0 if is_at_end else 6.5)
+                if is_throttle_time
+                else UNUSUAL_INDEX_PRIOR
+                if is_at_end or new_index == index - 1
+                else 10.0
+            )
             self._propose("field_moved", field.name, (index, new_index), prior, min(index, new_index))
 
     def _propose_duplicated(self, index: int, field: Field) -> None:
         is_throttle_time, last = field.name == THROTTLE_TIME, self._last
         for copy_index in range(last + 2):
             if copy_index != index:
-                prior = 6.0 if is_throttle_time else UNUSUAL_INDEX_PRIOR if copy_index in (index + 1, last + 1) else 11.0
+                prior = (
+                    6.0 if is_throttle_time else UNUSUAL_INDEX_PRIOR if copy_index in (index + 1, last + 1) else 11.0
+                )
                 self._propose("field_duplicated", field.name, (copy_index,), prior, min(index, copy_index), field)
 
     def _propose_encodings(self, index: int, field: Field) -> None:
@@ -153,7 +170,9 @@ class _StructProposer:
         if field.type in INTEGERS and not field.array and self._most >= UNUSUAL_INDEX_PRIOR:
             for other_type in INTEGERS:
                 if WIDTHS[other_type] != WIDTHS[field.type]:
-                    is_double_width = max(WIDTHS[other_type], WIDTHS[field.type]) == 2 * min(WIDTHS[other_type], WIDTHS[field.type])
+                    is_double_width = max(WIDTHS[other_type], WIDTHS[field.type]) == 2 * min(
+                        WIDTHS[other_type], WIDTHS[field.type]
+                    )
                     yield "int_width", name, other_type, 10.0 if is_double_width else 13.0
         for target, length in ((name, field.length), (f"{name}[]", field.element_length)):
             if length is None or (field.struct is not None and not field.array):
@@ -178,7 +197,9 @@ class _StructProposer:
             if field.type == "bytes" and not field.array and (reader := reader_of(name, path_prefix + field.name)):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
-                        self._propose("length_missing", field.name, (payload, version), LENGTH_MISSING_PRIOR, index, field)
+                        self._propose(
+                            "length_missing", field.name, (payload, version), LENGTH_MISSING_PRIOR, index, field
+                        )
 
     def _propose_other_versions(self) -> None:
         for name, (version, natural_index, field) in self._others.fields.items():

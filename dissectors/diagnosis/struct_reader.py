@@ -103,7 +103,11 @@ class Array:
         assert field.struct is not None
         assert field.length is not None
         self.count = length_reader(field.length)
-        self.nullable, self.null, self.empty = field.nullable, value_costs.null_cost(field), value_costs.empty_array_cost(field)
+        self.nullable, self.null, self.empty = (
+            field.nullable,
+            value_costs.null_cost(field),
+            value_costs.empty_array_cost(field),
+        )
         self.part = compiled_struct(field.struct)
         self.min_size = max(self.part.min_size, 1)
         self.exception_index, self.exception = -1, self.part

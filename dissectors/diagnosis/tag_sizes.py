@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dissectors.diagnosis.length_prefixes import read_uvarint
 from dissectors.edits import Edit
-from dissectors.edits.targets import path_parts, field_name_of
+from dissectors.edits.targets import field_name_of, path_parts
 from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
@@ -29,7 +29,9 @@ def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
     next_edit = with_tag_sizes(edit.then, frame, layout) if edit.then else None
     if edit.kind == "tag_size":
         detail = dict(edit.detail)
-        deltas = (_size_error(frame, node) for node in _tag_nodes(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
+        deltas = (
+            _size_error(frame, node) for node in _tag_nodes(walk(layout, frame, 4).nodes, edit, detail["tag"], layout)
+        )
         delta = next((size for size in deltas if size), detail["delta"])
         edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
     return replace(edit, then=next_edit)

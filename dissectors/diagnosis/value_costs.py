@@ -14,7 +14,16 @@ from dissectors.diagnosis.integer_costs import WRONG_COST, count_cost, integer_c
 from dissectors.diagnosis.string_costs import text_cost
 from dissectors.wire.layout import Field, Layout
 
-__all__ = ["PAYLOAD_BYTE_COST", "blob_cost", "count_cost", "empty_array_cost", "integer_cost", "null_cost", "is_ordinary", "text_cost"]
+__all__ = [
+    "PAYLOAD_BYTE_COST",
+    "blob_cost",
+    "count_cost",
+    "empty_array_cost",
+    "integer_cost",
+    "is_ordinary",
+    "null_cost",
+    "text_cost",
+]
 
 #: Arrays that are empty only with an error, or rarely.
 _NEVER_EMPTY = frozenset({"brokers", "api_keys", "replica_nodes", "replicas", "current_voters", "mechanisms"})

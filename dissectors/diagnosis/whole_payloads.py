@@ -41,4 +41,6 @@ def is_whole_payload(data: bytes, name: str) -> bool:
     decoded_header = decode(header, data)
     decoded_body = decode(body, data, decoded_header.end)
     is_later = decoded_header.values.get("version", version) > version
-    return decoded_body.error is None and not decoded_body.decode_warnings and (is_later or decoded_body.end == len(data))
+    return (
+        decoded_body.error is None and not decoded_body.decode_warnings and (is_later or decoded_body.end == len(data))
+    )

@@ -19,14 +19,20 @@ def sentence(edit: Edit, right: Layout) -> str:
         right: Kafka's layout of the frame.
     """
     restoring_steps = find_restoring_steps(edit, right)
-    text = ", and ".join(_step_text(step, layout) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps)
+    text = ", and ".join(
+        _step_text(step, layout) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps
+    )
     return text + "".join(f", but {_restored_text(step)} of the right version" for step in restoring_steps)
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
     restoring_steps = find_restoring_steps(edit, right)
-    changes = (_change_text(step, layout, version) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps)
+    changes = (
+        _change_text(step, layout, version)
+        for step, layout in _steps_with_layouts(edit, right)
+        if step not in restoring_steps
+    )
     return "; ".join(dict.fromkeys(changes))
 
 
@@ -54,9 +60,7 @@ def _step_text(edit: Edit, right: Layout) -> str:
             return f"{edit.field} is written {_index_text(struct, new_index, excluded=old_index)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
-            return (
-                f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {_index_text(struct, where, excluded=where)}"
-            )
+            return f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {_index_text(struct, where, excluded=where)}"
         case "field_duplicated" if struct:
             return f"{edit.field} is written twice, the second time {_index_text(struct, detail['where'])}"
         case "field_from_version" if struct:
@@ -139,7 +143,9 @@ def _change_text(edit: Edit, right: Layout, version: int) -> str:
 def _struct(right: Layout, path: str) -> Layout | None:
     """The struct that contains the field at a path, in the right layout of a frame."""
     *enclosing, _ = path_parts(path) or ("",)
-    struct = right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
+    struct = (
+        right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
+    )
     for part in enclosing:
         if struct is not None:
             struct = struct_of(struct, part)

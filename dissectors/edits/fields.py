@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.encodings import in_encoding_of
-from dissectors.edits.targets import change_field, change_struct, field_index, check_not_empty, split_field_path, path_parts, struct_of
+from dissectors.edits.targets import (
+    change_field,
+    change_struct,
+    check_not_empty,
+    field_index,
+    path_parts,
+    split_field_path,
+    struct_of,
+)
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
@@ -46,7 +54,9 @@ def omit_field(layout: Layout, field: str, where: int) -> Layout:
 def duplicate_field(layout: Layout, field: str, where: int) -> Layout:
     """Write a second copy of the field at index `where`."""
     struct_path, name = split_field_path(path_parts(field))
-    return change_struct(layout, struct_path, lambda struct: with_field(struct, struct.fields[field_index(struct, name)], where))
+    return change_struct(
+        layout, struct_path, lambda struct: with_field(struct, struct.fields[field_index(struct, name)], where)
+    )
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} from version {from_version} is also written")
@@ -60,7 +70,9 @@ def from_version(layout: Layout, field: str, from_version: int, place: int) -> L
         source = struct_of(source, part) or source
     index = field_index(source, name)
     inserted = source.fields[index]
-    return change_struct(layout, struct_path, lambda struct: with_field(struct, in_encoding_of(inserted, struct), place))
+    return change_struct(
+        layout, struct_path, lambda struct: with_field(struct, in_encoding_of(inserted, struct), place)
+    )
 
 
 @kind("int_width", "written", sentence="{field} is written as {written}")

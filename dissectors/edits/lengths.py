@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dissectors.edits.encodings import with_encoding, encoding_change
+from dissectors.edits.encodings import encoding_change, with_encoding
 from dissectors.edits.targets import RecursiveChange, change_field, path_parts
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
@@ -44,9 +44,7 @@ def _length_encoding_sentence(field: str, written: str) -> str:
         return f"the body is written with {_encoding_texts(written)[0]}"
     encoding_text = {"fixed": "as a fixed-width integer", "compact": "compact"}.get(written, f"as {written}")
     if field in SCOPES:
-        return (
-            f"the lengths of {SCOPES[field]} are written {encoding_text.replace('a fixed-width integer', 'fixed-width integers')}"
-        )
+        return f"the lengths of {SCOPES[field]} are written {encoding_text.replace('a fixed-width integer', 'fixed-width integers')}"
     return f"the length of {field} is written {encoding_text}"
 
 
@@ -63,10 +61,14 @@ def change_length_encoding(layout: Layout, field: str, written: str) -> Layout:
             one, written, elements=elements
         ))  # fmt: skip
     elements = field.endswith("[]")
-    return change_field(layout, path_parts(field), lambda one: with_encoding(one, written, elements=elements, strict=True))
+    return change_field(
+        layout, path_parts(field), lambda one: with_encoding(one, written, elements=elements, strict=True)
+    )
 
 
-def _change_scope(layout: Layout, name: str, scope: str, detail: object, change: Callable[[Field, bool], Field]) -> Layout:
+def _change_scope(
+    layout: Layout, name: str, scope: str, detail: object, change: Callable[[Field, bool], Field]
+) -> Layout:
     """The layout with the lengths of a scope changed."""
 
     def change_both(field: Field) -> Field:
@@ -102,7 +104,11 @@ def shift_lengths(layout: Layout, field: str, delta: int) -> Layout:
         length = layout_field.element_length if elements else layout_field.length
         if length != "uvarint" or (layout_field.struct is not None and not layout_field.array):
             return layout_field
-        return replace(layout_field, element_length=OFF_BY_ONE_LENGTHS[delta]) if elements else replace(layout_field, length=OFF_BY_ONE_LENGTHS[delta])
+        return (
+            replace(layout_field, element_length=OFF_BY_ONE_LENGTHS[delta])
+            if elements
+            else replace(layout_field, length=OFF_BY_ONE_LENGTHS[delta])
+        )
 
     if field in SCOPES:
         return _change_scope(layout, "length_off_by_one", field, delta, shift_length)

@@ -10,7 +10,7 @@ from dissectors import records
 from dissectors.edits.targets import change_field, frame_layout, path_parts
 from dissectors.edits.write import write
 from dissectors.embedded.coordinators import COMPONENTS, record_names
-from dissectors.embedded.payload_formats import PAYLOADS, layouts_as_stated, layouts_at_version, is_payload, is_record
+from dissectors.embedded.payload_formats import PAYLOADS, is_payload, is_record, layouts_as_stated, layouts_at_version
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departing_batch
 from dissectors.records.layout_variants import ENCODINGS
@@ -117,7 +117,9 @@ def _inline_payload(values: Mapping[str, Any], field: str, payload: str, payload
     return _change_values(values, path_parts(field), change)
 
 
-@kind("length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline_payload)
+@kind(
+    "length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline_payload
+)
 def omit_length(layout: Layout, field: str, payload: str, payload_version: int) -> Layout:
     """Write the payload in a bytes field without the length before it."""
     if payload not in PAYLOADS or payload_version not in versions(payload):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors import schemas
-from dissectors.edits.targets import change_struct, check_not_empty, split_field_path, path_parts, struct_of
+from dissectors.edits.targets import change_struct, check_not_empty, path_parts, split_field_path, struct_of
 from dissectors.schemas import VersionRange
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout

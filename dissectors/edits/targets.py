@@ -185,5 +185,9 @@ def _replace_field(struct: Layout, name: str, change: ChangeField) -> Layout:
         for index, field in enumerate(fields):
             if field.name == name:
                 changed_fields = (*fields[:index], change(field), *fields[index + 1 :])
-                return replace(struct, fields=changed_fields) if group == "fields" else replace(struct, tagged=changed_fields)
+                return (
+                    replace(struct, fields=changed_fields)
+                    if group == "fields"
+                    else replace(struct, tagged=changed_fields)
+                )
     raise EditError(f"{struct.name} has no field {name}")

@@ -41,7 +41,9 @@ def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: A
     return _expand(message, message.body, topic_name, allowance)
 
 
-def presentable_body(message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None) -> Row:
+def presentable_body(
+    message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None
+) -> Row:
     """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
     return _expand(message, secret_fields.redacted(message), topic_name, allowance)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors import schemas
-from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, read_int16, payload_layout
+from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, payload_layout, read_int16
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 

@@ -11,7 +11,12 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, layout, versions
 
 #: Payloads that begin with an int16 version, which is not part of the message.
-_VERSION_PREFIXED = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "ConnectWorkerState", "ConnectAssignment")
+_VERSION_PREFIXED = (
+    "ConsumerProtocolSubscription",
+    "ConsumerProtocolAssignment",
+    "ConnectWorkerState",
+    "ConnectAssignment",
+)
 
 #: Payloads whose first field is an int32 version.
 _VERSION_IN_MESSAGE = ("SubscriptionInfoData", "AssignmentInfo")

@@ -10,12 +10,12 @@ from dissectors.messages.secret_fields import (
     Condition,
     Row,
     condition_within,
+    has_unreadable_secret,
     may_hold_secrets,
     redacted,
+    redaction_text,
     rules,
     value_size,
-    has_unreadable_secret,
-    redaction_text,
 )
 from dissectors.wire.node import Node
 
@@ -39,7 +39,7 @@ class SpanSet:
         return index > 0 and start < self._ends[index - 1]
 
 
-__all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "has_unreadable_secret"]
+__all__ = ["has_unreadable_secret", "may_hold_secrets", "redact_tree", "redacted", "redacted_frame"]
 
 
 def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:

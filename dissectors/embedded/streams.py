@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from dissectors.embedded.registry import payload_of_layout, payload_layout
+from dissectors.embedded.registry import payload_layout, payload_of_layout
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, define
 
@@ -63,7 +63,10 @@ def _assignment_info(version: int) -> Layout:
     fields = [Field("version", "int32", default=0)]
     if version >= 3:
         fields.append(Field("latest_supported_version", "int32", default=0))
-    fields += [_struct_array("active_tasks", "TaskId", *task), _struct_array("standby_tasks", "StandbyTask", *task, _partitions_by_name())]
+    fields += [
+        _struct_array("active_tasks", "TaskId", *task),
+        _struct_array("standby_tasks", "StandbyTask", *task, _partitions_by_name()),
+    ]
     if version >= 5:
         fields += [
             _struct_array(
@@ -71,7 +74,9 @@ def _assignment_info(version: int) -> Layout:
             )
         ]
     if version >= 2:
-        fields.append(_hosts_field("partitions_by_host", _partitions_by_index() if version >= 5 else _partitions_by_name()))
+        fields.append(
+            _hosts_field("partitions_by_host", _partitions_by_index() if version >= 5 else _partitions_by_name())
+        )
     if version >= 6:
         fields.append(_hosts_field("standby_partitions_by_host", _partitions_by_index()))
     if version >= 4:

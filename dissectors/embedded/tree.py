@@ -9,7 +9,7 @@ from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.embedded.values import is_control_record
-from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, value_size, redaction_text
+from dissectors.messages.secret_fields import SECRET_TOPICS, payload_secrets, redaction_text, value_size
 from dissectors.records.allowance import WALKED_RECORD_STEPS, Allowance
 from dissectors.records.control import read_control_key
 from dissectors.records.formats import CONTROL as CONTROL_BIT
@@ -187,7 +187,11 @@ def _are_intact(batches: list[Node]) -> bool:
 def _record_nodes(batch: Node) -> Iterator[Node]:
     """The nodes with a key and a value: below ``records``, or the messages of formats 0 and 1."""
     records_node = _child(batch.children, "records") or _child(batch.children, "value")
-    for node in records_node.children if records_node and (records_node.children or records_node.name == "records") else (batch,):
+    for node in (
+        records_node.children
+        if records_node and (records_node.children or records_node.name == "records")
+        else (batch,)
+    ):
         if _child(node.children, "value"):
             yield node
 

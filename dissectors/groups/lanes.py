@@ -112,7 +112,9 @@ class Lanes:
     def _add(self, group: GroupHistory, lane: Lane) -> None:
         if len(self._all) >= MAX_LANES:
             (group_id, key), _ = self._all.popitem(last=False)
-            if (oldest_group := self._groups.get(group_id)) is not None and oldest_group.lanes.pop(key, None) is not None:
+            if (oldest_group := self._groups.get(group_id)) is not None and oldest_group.lanes.pop(
+                key, None
+            ) is not None:
                 oldest_group.lanes.evicted += 1
         group.lanes[lane.key] = lane
         self._all[group.id, lane.key] = None

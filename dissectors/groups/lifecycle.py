@@ -27,7 +27,9 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
     """Apply a request of a member."""
     kind, at = event.kind, event.at
     if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:
-        was_silent = at - lane.heartbeat_at > members.MIN_SILENCE and members.exceeded_silence_limit(group, lane, at) is not None
+        was_silent = (
+            at - lane.heartbeat_at > members.MIN_SILENCE and members.exceeded_silence_limit(group, lane, at) is not None
+        )
         if was_silent:
             end_stalls(group, members.silence_stalls(group, lane, at), at)
         elif lane.state is MembershipState.LOST:
@@ -72,7 +74,9 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
         _end_refusals(group, lane, kind, at)
     if kind is not EventKind.COORDINATOR:
         _record_coordinator(group, frame.server[:MAX_NAME_LENGTH], at, event.row)
-    if group.coordinator_errors is not None and (kind is not EventKind.COORDINATOR or group.coordinator_errors.kind is EventKind.COORDINATOR):
+    if group.coordinator_errors is not None and (
+        kind is not EventKind.COORDINATOR or group.coordinator_errors.kind is EventKind.COORDINATOR
+    ):
         end_stalls(group, waits.no_coordinator_stalls(group, at), at)
         group.coordinator_errors = None
     if (frame.topics or frame.tasks) and event.api in explanations.EPOCH_APIS and kind is not EventKind.LEAVE:

@@ -291,7 +291,9 @@ class GroupHistory(Struct):
     last: int = 0
     protocol: Protocol = Protocol.UNKNOWN
     lanes: EvictionCountingDict[str, Lane] = field(default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP))
-    clients: EvictionCountingDict[ClientKey, str] = field(default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP))  # the lane of each
+    clients: EvictionCountingDict[ClientKey, str] = field(
+        default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP)
+    )  # the lane of each
     generation: int = -1
     generation_at: int = 0
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
@@ -317,7 +319,9 @@ class GroupHistory(Struct):
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: int = 0
     commit_at: int = 0
-    topic_names: EvictionCountingDict[str, str] = field(default_factory=lambda: EvictionCountingDict(MAX_TOPICS))  # by topic id
+    topic_names: EvictionCountingDict[str, str] = field(
+        default_factory=lambda: EvictionCountingDict(MAX_TOPICS)
+    )  # by topic id
 
     def lanes_in_state(self, state: MembershipState) -> list[Lane]:
         """The lanes in a state."""

@@ -187,6 +187,8 @@ def end_rebalance(group: GroupHistory, at: int) -> None:
 def discard_rebalance(group: GroupHistory) -> None:
     """Discard a rebalance if the join that began it was refused and no other member is part of it."""
     rebalance = group.rebalance
-    has_participants = any(lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
+    has_participants = any(
+        lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values()
+    )
     if rebalance is not None and rebalance.generation == group.generation and not has_participants:
         group.rebalance = None

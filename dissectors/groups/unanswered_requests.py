@@ -39,7 +39,11 @@ class UnansweredRequests:
             return None
         offset = frame.request_offset
         if offset is None:
-            offsets = (request_offset for request_offset, (*_, correlation_id) in requests.items() if correlation_id == frame.correlation_id)
+            offsets = (
+                request_offset
+                for request_offset, (*_, correlation_id) in requests.items()
+                if correlation_id == frame.correlation_id
+            )
             offset = next(offsets, -1)
         request = requests.pop(offset, None)
         if request is not None:

@@ -49,7 +49,9 @@ class _Row:
 def first_row(lines: Sequence[str]) -> int | None:
     """The index of the first line of a dump; None if the text is not a dump."""
     content_lines = [index for index, line in enumerate(lines) if not _SKIPPED_LINE.match(line)]
-    if content_lines and (_OFFSET_ZERO.match(lines[content_lines[0]]) or _offsets_agree([lines[index] for index in content_lines])):
+    if content_lines and (
+        _OFFSET_ZERO.match(lines[content_lines[0]]) or _offsets_agree([lines[index] for index in content_lines])
+    ):
         return content_lines[0]
     after_text = False
     for index in content_lines:

@@ -35,7 +35,9 @@ def read_escapes(text: str) -> bytes:
             break
         position = separator.end()
     else:
-        raise error_at(text, position, "this string is not closed on its line: add the quote, or write a line break as \\n")
+        raise error_at(
+            text, position, "this string is not closed on its line: add the quote, or write a line break as \\n"
+        )
     if (next_string := re.compile(r"\\[x0-7]").search(text, position)) is not None:
         raise error_at(text, next_string.start(), "another string follows: pass one frame at a time")
     if re.search(r"printf\s+\$?$", text[:first]) and (percent := text.find("%", first, position)) >= 0:

@@ -74,7 +74,11 @@ class AddressRewriter:
             return FORWARD
         lists_all_brokers = header.api_key in _LISTS_ALL_BROKERS
         new_addresses = self._translate([span.address for span in spans], lists_all_brokers)
-        changes = [(span, new_address) for span, new_address in zip(spans, new_addresses, strict=True) if new_address is not None]
+        changes = [
+            (span, new_address)
+            for span, new_address in zip(spans, new_addresses, strict=True)
+            if new_address is not None
+        ]
         changes = [(span, new_address) for span, new_address in changes if new_address != span.address[1:]]
         return Replace(_rewrite_frame(frame, changes)) if changes else FORWARD
 
@@ -112,7 +116,9 @@ def _supported_versions() -> dict[int, tuple[int, int]]:
     """The oldest and newest version of each API whose response can contain addresses."""
     versions_by_key = {}
     for api in schemas.apis():
-        versions = [index for index in range(api.min_version, api.max_version + 1) if _can_have_addresses(api.key, index)]
+        versions = [
+            index for index in range(api.min_version, api.max_version + 1) if _can_have_addresses(api.key, index)
+        ]
         if versions:
             versions_by_key[api.key] = versions[0], api.max_version
     return versions_by_key
@@ -255,7 +261,11 @@ def _rewrite_frame(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int
     # Inner sizes first: a size that needs one more byte changes the sizes around it.
     for start, end in sorted({size for span, _ in changes for size in span.tag_sizes}, reverse=True):
         size, _ = _read_uvarint(frame, start)
-        growth = sum(len(new) - (span_end - span_start) for (span_start, span_end), new in splices.items() if end <= span_start < end + size)
+        growth = sum(
+            len(new) - (span_end - span_start)
+            for (span_start, span_end), new in splices.items()
+            if end <= span_start < end + size
+        )
         splices[start, end] = write_uvarint(size + growth)
     pieces: list[bytes] = []
     position = 4

@@ -40,7 +40,9 @@ class InterceptedConnection:
         max_held_bytes: int = MAX_HELD_BYTES,
         report: Callable[[TooLarge], None] = lambda event: None,
     ) -> None:
-        find_handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_find_handling, tuple(interceptors)))
+        find_handling = functools.lru_cache(_API_VERSIONS_CACHED)(
+            functools.partial(_find_handling, tuple(interceptors))
+        )
         pending = PendingRequests()
         limits = Limits(max_held_bytes, report)
         self._pending = pending

@@ -220,7 +220,9 @@ class RequestStream(_Stream):
         if handling.interceptors[Direction.REQUEST] or handling.reads_acks or position + self.header_bytes > len(data):
             return False
         # Reading acks takes as long as all the rest. A few requests that never get a response do no harm here.
-        if len(self._pending) < _FEW_REQUESTS or _expects_response(handling, data[position : position + ACKS_PREFIX_BYTES]):
+        if len(self._pending) < _FEW_REQUESTS or _expects_response(
+            handling, data[position : position + ACKS_PREFIX_BYTES]
+        ):
             self._pending.add(data[position + 8 : position + 12], handling)
         return True
 

@@ -30,7 +30,9 @@ class VersionCap:
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
         """Replace the versions, each an int16. A response that cannot be read passes unchanged."""
         is_refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
-        layouts = api_layouts(ApiKey.API_VERSIONS, 0 if is_refused else header.api_version)  # KIP-511: refused in version 0
+        layouts = api_layouts(
+            ApiKey.API_VERSIONS, 0 if is_refused else header.api_version
+        )  # KIP-511: refused in version 0
         if layouts is None:
             return FORWARD
         try:

@@ -245,7 +245,11 @@ def read_head(frame: bytes, request: Message | None = None) -> Message | None:
     if request is None:
         api_key, version, correlation_id = _HEAD(frame, 4)
     else:
-        api_key, version, correlation_id = request.api_key, request.version, int.from_bytes(frame[4:8], "big", signed=True)
+        api_key, version, correlation_id = (
+            request.api_key,
+            request.version,
+            int.from_bytes(frame[4:8], "big", signed=True),
+        )
     layouts = api_layouts(api_key, version)
     if layouts is None:
         return None

@@ -277,7 +277,11 @@ def _topics_with_records(
                 first_batches[len(partition_indexes)] = batch
             partition_indexes.append(partition)
             sizes.append(size)
-            if has_high_watermarks and (high_watermark := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
+            if (
+                has_high_watermarks
+                and (high_watermark := row.get("high_watermark", -1)) >= 0
+                and not row.get("error_code")
+            ):
                 if next_offset is None:
                     if offsets is None:
                         offsets = {} if request is None else fetch_offsets(request)
@@ -288,13 +292,17 @@ def _topics_with_records(
             lag = _MAX_INT64
         if batches and has_high_watermarks:
             times = _times(first_batches, len(partition_indexes), at)
-            result.append(make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times))
+            result.append(
+                make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times)
+            )
         else:
             result.append(make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag))
     return result
 
 
-def _times(first_batches: Mapping[int, BatchSpan], count: int, at: int) -> tuple[list[int | None], list[int | None], bool]:
+def _times(
+    first_batches: Mapping[int, BatchSpan], count: int, at: int
+) -> tuple[list[int | None], list[int | None], bool]:
     """`offsets`, `ages_ms` and `append_time` of `count` partitions, given the first batches of some by their place."""
     if not first_batches:
         return [], [], False  # lists of null would only lengthen the lines

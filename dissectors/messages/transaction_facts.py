@@ -84,7 +84,9 @@ def _fetch_ends(message: Message) -> PartitionEnds:
     for topic in topic_records(message):
         for partition, row, data, batch in topic.partitions:
             last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
-            if not (is_held := 0 <= last_stable_offset < high_watermark) and (batch is None or not batch.attributes & _TRANSACTION_FLAGS):
+            if not (is_held := 0 <= last_stable_offset < high_watermark) and (
+                batch is None or not batch.attributes & _TRANSACTION_FLAGS
+            ):
                 continue  # nearly all
             topic_partition, producer = (topic.key, partition or 0), (-1, -1)
             for header in batches(data, flags=_TRANSACTION_FLAGS if is_held else CONTROL):
@@ -95,7 +97,9 @@ def _fetch_ends(message: Message) -> PartitionEnds:
                 elif header.base_offset <= last_stable_offset <= header.last_offset:
                     producer = header.producer_id, header.producer_epoch
             if is_held:
-                held.append(HeldPartition(*topic_partition, last_stable_offset, high_watermark, *producer, brought=bool(data)))
+                held.append(
+                    HeldPartition(*topic_partition, last_stable_offset, high_watermark, *producer, brought=bool(data))
+                )
     return PartitionEnds(markers, held) if markers or held else _NO_ENDS
 
 
@@ -115,7 +119,9 @@ def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpa
         position = end
 
 
-def _read_marker(topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
+def _read_marker(
+    topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None
+) -> TransactionMarker | None:
     """The marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])

@@ -18,7 +18,10 @@ def version_changes(api_key: int, version: int) -> list[str]:
     if new is None or old is None:
         return []
     sentences = ["flexible"] if new.request.flexible and not old.request.flexible else []
-    for name, old_layout, new_layout in (("request", old.request, new.request), ("response", old.response, new.response)):
+    for name, old_layout, new_layout in (
+        ("request", old.request, new.request),
+        ("response", old.response, new.response),
+    ):
         sentences += (f"{name} {change}" for change in _changes(dict(_fields(old_layout)), dict(_fields(new_layout))))
     return sentences
 
@@ -50,7 +53,9 @@ def _changes(old_fields: dict[str, Field], new_fields: dict[str, Field]) -> Iter
     if removed := _outermost(path for path in old_fields if path not in new_fields):
         yield f"removes {', '.join(removed)}"
     if nullable := [
-        path for path, field in new_fields.items() if path in old_fields and field.nullable and not old_fields[path].nullable
+        path
+        for path, field in new_fields.items()
+        if path in old_fields and field.nullable and not old_fields[path].nullable
     ]:
         yield f"allows null for {', '.join(nullable)}"
 

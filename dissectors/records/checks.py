@@ -71,7 +71,9 @@ def is_valid(data: bytes | memoryview, batch: BatchSpan, *, produced: bool) -> b
 class _Examination:
     """The examination of one field."""
 
-    def __init__(self, data: bytes | memoryview, selects: Callable[[int], bool], produced: bool, max_suspects: int) -> None:
+    def __init__(
+        self, data: bytes | memoryview, selects: Callable[[int], bool], produced: bool, max_suspects: int
+    ) -> None:
         self.data = data
         self.selects = selects
         self.produced = produced
@@ -153,15 +155,23 @@ class _Examination:
         location = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
         batch_bytes = bytes(self.data[batch.start : batch.end])
-        checksum_name = find_checksum_variant(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
+        checksum_name = (
+            find_checksum_variant(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
+        )
         self.suspects += 1
         if checksum_name is None:
             text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
-            if batch.magic == 2 and self.suspects <= self.most and (header := find_header_variant(batch_bytes, batch.crc)):
+            if (
+                batch.magic == 2
+                and self.suspects <= self.most
+                and (header := find_header_variant(batch_bytes, batch.crc))
+            ):
                 text += f"; it is that of the same batch with {header}"
             self.faults.append(Fault(FaultKind.CRC, *location, text, *crcs, proven=False))
             return False
-        right_checksum = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
+        right_checksum = (
+            "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
+        )
         text = f"the CRC {crcs[1]} is the {checksum_name}, should be {crcs[0]}, the {right_checksum}"
         self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *location, text, *crcs))
         return True

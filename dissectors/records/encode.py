@@ -112,7 +112,9 @@ def _encode_message_set(batch: Values, magic: int) -> bytes:
     if codec == 0:
         crc_source = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
         return b"".join(
-            _encode_message(magic, offset, append_time, record.get("timestamp", -1), {**record, **_crc_values(crc_source)})
+            _encode_message(
+                magic, offset, append_time, record.get("timestamp", -1), {**record, **_crc_values(crc_source)}
+            )
             for offset, record in zip(offsets, records, strict=True)
         )
     first_offset = offsets[0] if magic == 1 and offsets else 0  # offsets in a wrapper of format 1 are relative (KIP-31)
@@ -124,7 +126,9 @@ def _encode_message_set(batch: Values, magic: int) -> bytes:
     value = compress(codec, messages, magic=magic)
     last_offset = batch.get("last_offset", offsets[-1] if offsets else base_offset)
     max_timestamp = batch.get("max_timestamp", max(timestamps, default=-1))
-    return _encode_message(magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_crc_values(batch)})
+    return _encode_message(
+        magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_crc_values(batch)}
+    )
 
 
 def _crc_values(values: Values) -> Values:

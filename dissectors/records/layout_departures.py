@@ -98,7 +98,9 @@ def write_departing_batch(batch: Mapping[str, Any], written: str) -> bytes:
         records_data = compress(codec, records_data)
     header_bytes = bytearray(data[: HEADER.size])
     header_bytes[8:12] = (HEADER.size - LOG_OVERHEAD + len(records_data)).to_bytes(4, "big")
-    header_bytes[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(header_bytes[CRC_START:]) + records_data).to_bytes(4, "big")
+    header_bytes[CRC_START - 4 : CRC_START] = google_crc32c.value(
+        bytes(header_bytes[CRC_START:]) + records_data
+    ).to_bytes(4, "big")
     return bytes(header_bytes) + records_data
 
 
@@ -246,7 +248,9 @@ def _encode_record(record: dict[str, Any], header: dict[str, Any], encoding: Rec
     body = _WRITERS[encoding.attributes](0)
     body += _WRITERS[encoding.timestamp_delta](record["timestamp"] - header["base_timestamp"])
     body += _WRITERS[encoding.offset_delta](record["offset"] - header["base_offset"])
-    body += _length_prefixed(record["key"], encoding.key_length) + _length_prefixed(record["value"], encoding.value_length)
+    body += _length_prefixed(record["key"], encoding.key_length) + _length_prefixed(
+        record["value"], encoding.value_length
+    )
     if encoding.headers_count is not None:
         body += _WRITERS[encoding.headers_count](len(record["headers"]))
         for record_header in record["headers"]:

@@ -49,7 +49,9 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
             yield LazyBatch(node)
 
 
-def _lazy_records(cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor) -> Iterator[Node]:
+def _lazy_records(
+    cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor
+) -> Iterator[Node]:
     unfinished: list[Node] = []
     try:
         records_cursor = open_records(cursor, records_node, header, decompressor)

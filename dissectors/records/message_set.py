@@ -130,7 +130,9 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
             if entry.magic is None:
                 raise inner_cursor.fail("decompressed bytes end inside this message", entry.start)
             if entry.magic == 2:
-                raise inner_cursor.fail("a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic")
+                raise inner_cursor.fail(
+                    "a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic"
+                )
             decompressor.charge_records(1, offset=value.start)
             for fields in walk_message(inner_cursor, decompressor, wrapped=True):
                 offset_nodes.append(fields["offset"])

@@ -97,8 +97,4 @@ def contradiction(
 ) -> ErrorJudgement | None:
     """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
     entry = _BY_ERROR.get((api, code))
-    return (
-        entry.judgement
-        if entry is not None and version >= entry.since and entry.holds(request_body, row)
-        else None
-    )
+    return entry.judgement if entry is not None and version >= entry.since and entry.holds(request_body, row) else None

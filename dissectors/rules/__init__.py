@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited, RecordsDecoded
 from dissectors.failures import Failure
-from dissectors.findings import Finding, Problem, Severity, without_indexes, location_of_cause
+from dissectors.findings import Finding, Problem, Severity, location_of_cause, without_indexes
 from dissectors.limits import Limit
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers

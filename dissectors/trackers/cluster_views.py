@@ -86,12 +86,20 @@ class ClusterViews:
     def contradicts_itself(self, server: str, at: int) -> bool:
         """Whether a server's FindCoordinator and Metadata have lately contradicted each other."""
         server_view = self._servers.get(server)
-        return server_view is not None and bool(server_view.conflict_at) and at - server_view.conflict_at < _CONTRADICTION_LASTS
+        return (
+            server_view is not None
+            and bool(server_view.conflict_at)
+            and at - server_view.conflict_at < _CONTRADICTION_LASTS
+        )
 
     def node_id(self, server: str, address: str) -> int | None:
         """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
         server_view = self._servers.get(server)
-        ids = [broker.node_id for broker in server_view.brokers.values() if broker.address == address] if server_view else []
+        ids = (
+            [broker.node_id for broker in server_view.brokers.values() if broker.address == address]
+            if server_view
+            else []
+        )
         return ids[0] if len(ids) == 1 else None
 
     def leader_epoch(self, connection: ConnectionState, topic_partition: TopicPartition) -> SeenEpoch | None:
@@ -162,7 +170,9 @@ def _find_conflict(server: _Server, subject: str, coordinator: Endpoint) -> Coor
         return None
     broker_with_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
     if broker_with_id is not None:
-        return None if _address(broker_with_id) == address else CoordinatorConflict(subject, coordinator, broker_with_id)
+        return (
+            None if _address(broker_with_id) == address else CoordinatorConflict(subject, coordinator, broker_with_id)
+        )
     broker_with_address = next((broker for broker in server.brokers.values() if _address(broker) == address), None)
     return CoordinatorConflict(subject, coordinator, broker_with_address)
 

@@ -88,12 +88,16 @@ class Commits:
         elif event.request is not None:
             self._forget_commits(event.request, connection)
 
-    def _store_commits(self, request_body: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState) -> None:
+    def _store_commits(
+        self, request_body: Mapping[str, Any], event: ResponseReceived, connection: ConnectionState
+    ) -> None:
         assert event.message is not None
         group = request_body.get("group_id") or ""
         committer = (request_body.get("member_id") or "", host_of(connection.client), connection.client_id)
         advance, is_advance_known = 0, False
-        refused_partitions = {topic_partition for topic_partition, row in _rows(event.message.body) if row.get("error_code")}
+        refused_partitions = {
+            topic_partition for topic_partition, row in _rows(event.message.body) if row.get("error_code")
+        }
         for topic_partition, row in _rows(request_body):
             if topic_partition in refused_partitions:
                 continue

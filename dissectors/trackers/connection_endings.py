@@ -60,7 +60,12 @@ class ConnectionEndings:
         self.unanswered = list(flight.waiting.values())
         self.cause = None
         unacknowledged = event.unacknowledged
-        if event.unanswered and unacknowledged is not None and unacknowledged[0] is Direction.REQUEST and unacknowledged[1] >= MIN_TRANSMISSIONS:
+        if (
+            event.unanswered
+            and unacknowledged is not None
+            and unacknowledged[0] is Direction.REQUEST
+            and unacknowledged[1] >= MIN_TRANSMISSIONS
+        ):
             self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, unacknowledged[1]
             return
         if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
@@ -85,7 +90,11 @@ class ConnectionEndings:
         if waited <= REJECTED_WITHIN and _may_want_sasl(flight, connection):
             return CLOSED_BEFORE_LOGIN
         key = connection.server, connection.client_id, request.api_key, request.version
-        if waited > CAUSED_WITHIN or connection.run.state(AnsweredApis).has(key) or _is_counted_by_version_rules(request, connection):
+        if (
+            waited > CAUSED_WITHIN
+            or connection.run.state(AnsweredApis).has(key)
+            or _is_counted_by_version_rules(request, connection)
+        ):
             return CLOSED_IN_FLIGHT
         self.times = connection.run.state(_ClosingRequests).count(key, event.at)
         return CLOSED_UPON_REQUEST if self.times >= MIN_TIMES else CLOSED_IN_FLIGHT

@@ -219,7 +219,10 @@ class Fetches:
             session = self._sessions.get(request_body.get("session_id", 0))
             if session is None or not session.behind:
                 return {}
-            return {topic_partition: (session.offsets[topic_partition], session.ends[topic_partition]) for topic_partition in session.behind}
+            return {
+                topic_partition: (session.offsets[topic_partition], session.ends[topic_partition])
+                for topic_partition in session.behind
+            }
         if _is_at_the_end(request_body, body):
             return {}
         offsets = self.offsets(request)
@@ -231,7 +234,10 @@ class Fetches:
 
     def waits_at(self, topic_partition: TopicPartition, end: int) -> bool:
         """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
-        return any(session.offsets.get(topic_partition) == end == session.ends.get(topic_partition) for session in self._sessions.values())
+        return any(
+            session.offsets.get(topic_partition) == end == session.ends.get(topic_partition)
+            for session in self._sessions.values()
+        )
 
     def _update_session(self, request: Message) -> None:
         body = request.body
@@ -276,7 +282,9 @@ class Fetches:
                 connection.flags |= _HELD
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
-            if self._returns_early(event, request_body, body) or self._is_busy_poll(event, request_body, body, connection):
+            if self._returns_early(event, request_body, body) or self._is_busy_poll(
+                event, request_body, body, connection
+            ):
                 connection.flags |= _IRREGULAR
         else:
             self.early = 0
@@ -293,12 +301,18 @@ class Fetches:
         if starved:
             connection.flags |= _STARVED
 
-    def _count_full_wait(self, event: ResponseReceived, request_body: Mapping[str, Any], connection: ConnectionState) -> None:
+    def _count_full_wait(
+        self, event: ResponseReceived, request_body: Mapping[str, Any], connection: ConnectionState
+    ) -> None:
         """Count responses with records that the broker held back as long as it may; flag the last of enough."""
         assert event.request is not None
         wait = request_body.get("max_wait_ms", 0)
         size = event.size if event.message is None else len(event.message.frame)
-        if wait < _MIN_WAIT_MS or event.at - event.request.at < wait * _FULL_WAIT_NS_PER_MS or size >= request_body["min_bytes"]:
+        if (
+            wait < _MIN_WAIT_MS
+            or event.at - event.request.at < wait * _FULL_WAIT_NS_PER_MS
+            or size >= request_body["min_bytes"]
+        ):
             self.full_waits = 0
             return
         self.full_waits += 1
@@ -328,17 +342,25 @@ class Fetches:
             self.early = 0
         return self.early > 0
 
-    def _fetches_past_end(self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    def _fetches_past_end(
+        self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]
+    ) -> bool:
         """Whether a partition ends before the fetch offset: then a broker does not wait (DelayedFetch, case F).
 
         A new leader answers so until it knows the high watermark, which followers learn late (KIP-207).
         """
-        session = self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
+        session = (
+            self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
+        )
         offsets, ends = self.offsets(request), session.ends if session else _partition_ends(request_body, body)
         return any(0 <= ends.get(topic_partition, -1) < offset for topic_partition, offset in offsets.items())
 
     def _is_busy_poll(
-        self, event: ResponseReceived, request_body: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
+        self,
+        event: ResponseReceived,
+        request_body: Mapping[str, Any],
+        body: Mapping[str, Any],
+        connection: ConnectionState,
     ) -> bool:
         """Count empty responses to requests that do not let the broker wait; return whether enough came in a row."""
         assert event.request is not None
@@ -355,7 +377,11 @@ class Fetches:
     def _compare_batches(self, message: Message, request_body: Mapping[str, Any], connection: ConnectionState) -> None:
         """Flag a response with a batch of the previous one, or with fields that contradict its records."""
         previous_batches, batches = self._batches, []
-        end_name, is_consumer, filters_aborted = end_field(request_body), not is_follower(request_body), is_read_committed(request_body)
+        end_name, is_consumer, filters_aborted = (
+            end_field(request_body),
+            not is_follower(request_body),
+            is_read_committed(request_body),
+        )
         for topic in topic_records(message):
             for records in topic.partitions:
                 if (batch := records.batch) is not None:
@@ -426,7 +452,10 @@ def _is_at_the_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> 
             if topic_name_or_id(topic) != topic_name_or_id(returned_topic):
                 return False
             for partition, returned_partition in zip(topic["partitions"], returned_topic["partitions"], strict=True):
-                if returned_partition[end] > partition["fetch_offset"] or partition["partition"] != returned_partition["partition_index"]:
+                if (
+                    returned_partition[end] > partition["fetch_offset"]
+                    or partition["partition"] != returned_partition["partition_index"]
+                ):
                     return False
     except (KeyError, TypeError, ValueError):  # missing fields, null, different lengths
         return False

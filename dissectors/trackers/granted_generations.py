@@ -107,7 +107,11 @@ class GrantedGenerations:
     def is_contradicted(self, server: str, group: str, at: int) -> bool:
         """Whether a server has recently contradicted what it had said about a group."""
         state = self._groups.get((server, group))
-        return state is not None and state.contradicted_at is not None and at - state.contradicted_at < MAX_CONTRADICTION_AGE
+        return (
+            state is not None
+            and state.contradicted_at is not None
+            and at - state.contradicted_at < MAX_CONTRADICTION_AGE
+        )
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
         """Update what was given; set `contradiction`."""
@@ -170,7 +174,9 @@ class GrantedGenerations:
             group.repeats = group.repeats + 1 if is_unchanged and group.is_baseless else 0
             group.members, group.is_baseless = members, False
 
-    def _observe_refusal(self, event: ResponseReceived, request_body: dict[str, Any], code: int, connection: ConnectionState) -> None:
+    def _observe_refusal(
+        self, event: ResponseReceived, request_body: dict[str, Any], code: int, connection: ConnectionState
+    ) -> None:
         assert event.message is not None
         api, server, group_id = event.message.api, connection.server, request_body.get("group_id", "")
         member_id = request_body.get("member_id", "")
@@ -178,7 +184,9 @@ class GrantedGenerations:
         if member is None or api == "JoinGroup":
             return
         group = self._groups.touch((server, group_id), _Group)
-        generation = request_body.get("generation_id", request_body.get("generation_id_or_member_epoch", request_body.get("member_epoch")))
+        generation = request_body.get(
+            "generation_id", request_body.get("generation_id_or_member_epoch", request_body.get("member_epoch"))
+        )
         contradiction = None
         if code == Error.REBALANCE_IN_PROGRESS:
             member.must_rejoin = True
@@ -187,7 +195,9 @@ class GrantedGenerations:
         elif code in _STALE_ERRORS:
             newest = group.generation if group.generation >= 0 else member.generation
             if generation == member.generation == newest:
-                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, event.at - member.granted_at, 1)
+                contradiction = SelfContradiction(
+                    Error(code), group_id, member_id, generation, event.at - member.granted_at, 1
+                )
         elif code == Error.UNKNOWN_MEMBER_ID and generation == member.generation and not member.must_rejoin:
             silence = event.at - member.accepted_at
             if silence < member.session:
@@ -201,7 +211,9 @@ class GrantedGenerations:
         group.contradicted_at = event.at
         self.contradiction = contradiction
 
-    def _rebalance_contradiction(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
+    def _rebalance_contradiction(
+        self, group: _Group, group_id: str, member_id: str, at: int
+    ) -> SelfContradiction | None:
         """A rebalance is reported: the contradiction, unless a member may have asked for it."""
         if group.is_rebalance_expected or not group.members or not group.members <= group.joined:
             return None

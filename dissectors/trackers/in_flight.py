@@ -57,7 +57,11 @@ MAX_HOLD = 5 * SECOND
 _MAX_REMEMBERED_IDS = 64
 
 #: Deadlines: for Produce, for requests after a Produce with acks=0, for others; for requests that were overtaken.
-OVERDUE_PRODUCE, OVERDUE_BLOCKED, OVERDUE_OTHER = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
+OVERDUE_PRODUCE, OVERDUE_BLOCKED, OVERDUE_OTHER = (
+    "overdue Produce",
+    "overdue after a Produce with acks=0",
+    "overdue request",
+)
 OVERTAKEN_DEADLINE = "overtaken request"
 #: The deadline for the oldest request, from which on it is late.
 LATE_DEADLINE = "late request"
@@ -262,7 +266,13 @@ class InFlight:
         waiting[correlation_id] = event
         if self._unacknowledged:
             self._blocked.add(correlation_id)
-        code = OVERDUE_PRODUCE if message.api_key == PRODUCE else OVERDUE_BLOCKED if self._unacknowledged else OVERDUE_OTHER
+        code = (
+            OVERDUE_PRODUCE
+            if message.api_key == PRODUCE
+            else OVERDUE_BLOCKED
+            if self._unacknowledged
+            else OVERDUE_OTHER
+        )
         if code not in self._expected:
             self._set_deadline(code, at + OVERDUE_AFTER, connection)
         if LATE_DEADLINE not in self._expected:

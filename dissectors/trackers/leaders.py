@@ -126,7 +126,8 @@ def _record_denial(
 
 def _observe_metadata(denials: BoundedDict[TopicPartition, Denial], message: Message) -> None:
     brokers = {
-        broker["node_id"]: (canonicalize_host(broker["host"]), broker["port"]) for broker in message.body["brokers"] or ()
+        broker["node_id"]: (canonicalize_host(broker["host"]), broker["port"])
+        for broker in message.body["brokers"] or ()
     }
     for topic in message.body["topics"] or ():
         for partition in topic["partitions"] or ():

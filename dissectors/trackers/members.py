@@ -166,7 +166,11 @@ class Members:
         else:
             member.waits = False
             if api == "SyncGroup" and code == 0:
-                member.active, member.seen_at, member.member_connection = True, event.at, connection.state(MemberConnection)
+                member.active, member.seen_at, member.member_connection = (
+                    True,
+                    event.at,
+                    connection.state(MemberConnection),
+                )
             elif api != "OffsetCommit" and code not in (0, REBALANCE_IN_PROGRESS):
                 member.active = False
             _set_deadline(member, api, connection)
@@ -178,7 +182,11 @@ class Members:
         previous = self._members.get((group, member_id))
         if previous is not None:
             member.joined_at, member.flaps = previous.joined_at, previous.flaps
-            member.heartbeat_sent_at, member.shortest_gap, member.gaps = previous.heartbeat_sent_at, previous.shortest_gap, previous.gaps
+            member.heartbeat_sent_at, member.shortest_gap, member.gaps = (
+                previous.heartbeat_sent_at,
+                previous.shortest_gap,
+                previous.gaps,
+            )
         self._members[group, member_id] = self.joined = member
 
 

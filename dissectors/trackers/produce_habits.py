@@ -143,7 +143,9 @@ class ProduceHabits:
         if self._total in checkpoints:
             self.sent = self._total
             connection.flags |= _IRREGULAR
-        self._next_checkpoint = next((checkpoint for checkpoint in checkpoints if checkpoint > self._total), sys.maxsize)
+        self._next_checkpoint = next(
+            (checkpoint for checkpoint in checkpoints if checkpoint > self._total), sys.maxsize
+        )
 
     def _check_skew(self, connection: ConnectionState) -> None:
         """Look at the partitions of each topic that the latest requests wrote to."""

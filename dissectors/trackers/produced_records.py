@@ -67,7 +67,9 @@ class ProducedRecords:
         self.changed: list[ChangedRecord] = []
         # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
         self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MAX_BYTES)
-        self._produced: SizedDict[RecordLocation, tuple[KeptRecord, int]] = SizedDict(MAX_BYTES)  # with the append time (ms)
+        self._produced: SizedDict[RecordLocation, tuple[KeptRecord, int]] = SizedDict(
+            MAX_BYTES
+        )  # with the append time (ms)
         self._early: SizedDict[RecordLocation, KeptRecord] = SizedDict(MAX_BYTES)
 
     def observe(self, event: RecordsDecoded | ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
@@ -137,7 +139,12 @@ class ProducedRecords:
         if fetched.at < produced.at:
             return  # another record had the offset before
         expected_time = append_time if fetched_record.is_append_time else produced_record.timestamp
-        if (produced_record.key, produced_record.value, produced_record.headers, expected_time) == (fetched_record.key, fetched_record.value, fetched_record.headers, fetched_record.timestamp):
+        if (produced_record.key, produced_record.value, produced_record.headers, expected_time) == (
+            fetched_record.key,
+            fetched_record.value,
+            fetched_record.headers,
+            fetched_record.timestamp,
+        ):
             return
         self.changed += [
             ChangedRecord(change, fetched_record.offset, produced, fetched)

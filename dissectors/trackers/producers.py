@@ -141,7 +141,11 @@ class Producers:
         if track is None or track.epoch != batch.producer_epoch:
             return None
         for earlier, attempt in reversed(track.sent):
-            if earlier.next_sequence == batch.base_sequence and attempt.answered and topic_partition not in attempt.refused:
+            if (
+                earlier.next_sequence == batch.base_sequence
+                and attempt.answered
+                and topic_partition not in attempt.refused
+            ):
                 return attempt
         return None
 
@@ -196,15 +200,24 @@ class Producers:
                 attempt.outside[topic_partition] = batch.producer_id, batch.producer_epoch
         for topic_partition, batch in begun:
             if attempt.outside is None or topic_partition not in attempt.outside:
-                transactions.note_batch(name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection)
+                transactions.note_batch(
+                    name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection
+                )
 
-    def _refuse_transaction(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
+    def _refuse_transaction(
+        self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState
+    ) -> None:
         if name := request.message.body.get("transactional_id"):
             code = self.refused[0].code
             connection.run.state(OpenTransactions).note_refusal(name, request.message, code, event.at, connection)
 
     def _track_batch(
-        self, server: str, topic_partition: TopicPartition, batch: BatchSpan, attempt: Attempt, path: tuple[str | int, ...]
+        self,
+        server: str,
+        topic_partition: TopicPartition,
+        batch: BatchSpan,
+        attempt: Attempt,
+        path: tuple[str | int, ...],
     ) -> None:
         if batch.producer_id < 0:
             key = server, topic_partition, batch.crc, batch.batch_length
@@ -283,7 +296,9 @@ def _note_outside(
         for row in topic.get("partition_responses") or ():
             topic_partition = topic_name_or_id(topic), row.get("index", 0)
             if (ids := outside.get(topic_partition)) is not None and not row.get("error_code"):
-                transactions.note_outside_batch(OutsideBatch(*ids, row.get("base_offset", -1)), topic_partition, connection)
+                transactions.note_outside_batch(
+                    OutsideBatch(*ids, row.get("base_offset", -1)), topic_partition, connection
+                )
 
 
 def _is_final(code: int | None) -> bool:

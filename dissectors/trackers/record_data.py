@@ -210,7 +210,9 @@ def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
 _NO_DATA = RecordData()
 
 
-def faults_of_kind(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> list[tuple[PartitionData, Fault]]:
+def faults_of_kind(
+    event: FrameEvent, connection: ConnectionState, kind: FaultKind
+) -> list[tuple[PartitionData, Fault]]:
     """The faults of one kind in a message."""
     return record_data(event, connection).faults.get(kind, _NO_FAULTS)
 
@@ -253,7 +255,9 @@ def problem_place(event: FrameEvent, part: PartitionData, start: int, end: int, 
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]
     records_start = field_end - len(part.row["records"])
-    return ProblemLocation(path=render([*map(str, part.path), "records", *path]), start=records_start + start, end=records_start + end)
+    return ProblemLocation(
+        path=render([*map(str, part.path), "records", *path]), start=records_start + start, end=records_start + end
+    )
 
 
 def severity_in_traffic(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:

@@ -100,11 +100,16 @@ class RepeatedBatches:
                 if stuck_partition.is_stuck:
                     stuck_partition.where = ("responses", i, "partitions", j)
                     if not stuck_partition.examined:
-                        stuck_partition.examined, stuck_partition.contents = True, _read_contents(partition, request_body)
+                        stuck_partition.examined, stuck_partition.contents = (
+                            True,
+                            _read_contents(partition, request_body),
+                        )
                     if stuck_partition.contents is not None:
                         self._stuck.append(stuck_partition)
 
-    def _count(self, topic_partition: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived) -> StuckPartition:
+    def _count(
+        self, topic_partition: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived
+    ) -> StuckPartition:
         stuck_partition = self._partitions.get(topic_partition)
         key = offset, batch.base_offset, batch.crc
         if (
@@ -112,7 +117,9 @@ class RepeatedBatches:
             or (stuck_partition.offset, stuck_partition.batch.base_offset, stuck_partition.batch.crc) != key
             or event.at - stuck_partition.last > _MAX_PAUSE
         ):
-            stuck_partition = self._partitions[topic_partition] = StuckPartition(topic_partition, offset, batch, event.at, event.at)
+            stuck_partition = self._partitions[topic_partition] = StuckPartition(
+                topic_partition, offset, batch, event.at, event.at
+            )
         else:
             stuck_partition.times += 1
             stuck_partition.last = event.at

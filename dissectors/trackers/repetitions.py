@@ -60,7 +60,10 @@ class Repetitions:
         if message is None or request is None:
             return
         request_message, latest = request.message, self.latest
-        request_hash, response_hash = hash(request_message.frame[request_message.body_start :]), hash(message.frame[_BODY_START:])
+        request_hash, response_hash = (
+            hash(request_message.frame[request_message.body_start :]),
+            hash(message.frame[_BODY_START:]),
+        )
         if (
             latest.end == request.offset
             and latest.api_key == message.api_key

@@ -73,7 +73,9 @@ class RequestShapes:
 
 
 def _count_shape(shapes: Counter[Shape], request: Message) -> None:
-    shape = tuple((name, _value_form(value)) for name, value in (request.header | request.body).items() if name not in _IDS)
+    shape = tuple(
+        (name, _value_form(value)) for name, value in (request.header | request.body).items() if name not in _IDS
+    )
     if shape in shapes or len(shapes) < MAX_SHAPES:
         shapes[shape] += 1
 

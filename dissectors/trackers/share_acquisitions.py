@@ -276,7 +276,9 @@ class ShareAcquisitions:
                 for record_range in ranges[:_MAX_RANGES]:
                     first, last = record_range.get("first_offset", 0), record_range.get("last_offset", 0)
                     deliveries = record_range.get("delivery_count", 1)
-                    acquisition = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
+                    acquisition = Acquisition(
+                        first, last, member, client, connection.connection_id, deliveries, at, until
+                    )
                     self._add_acquisition(topic_partition, partition, acquisition)
                     highest[topic_partition] = max(highest.get(topic_partition, -1), last)
                     if deliveries > self.max_deliveries.get(group, 0):
@@ -286,7 +288,9 @@ class ShareAcquisitions:
         if self._pending:
             self._find_archived(requested_at, (group, member), highest, connection)
 
-    def _add_acquisition(self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition) -> None:
+    def _add_acquisition(
+        self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition
+    ) -> None:
         replaced = partition.take(new_acquisition.first, new_acquisition.last)
         partition.end(replaced, None, new_acquisition.at)
         for acquisition in replaced:
@@ -333,7 +337,8 @@ class ShareAcquisitions:
             archived = [
                 acquisition
                 for acquisition in partition.pending
-                if requested_at >= acquisition.at and (highest_offset is None or highest_offset > acquisition.acquisition.last)
+                if requested_at >= acquisition.at
+                and (highest_offset is None or highest_offset > acquisition.acquisition.last)
             ]
             self.archived += ((topic_partition, acquisition) for acquisition in archived)
             partition.pending = [acquisition for acquisition in partition.pending if acquisition not in archived]
@@ -341,7 +346,9 @@ class ShareAcquisitions:
 
 def group_member_of(request_body: Mapping[str, Any]) -> tuple[str, str]:
     """The group and the member of a request, as they are kept here."""
-    return (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
+    return (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[
+        :MAX_NAME_LENGTH
+    ]
 
 
 def acknowledge_errors(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -361,8 +368,14 @@ def acknowledgements(request_body: Mapping[str, Any]) -> Iterator[AcknowledgedRa
         for row in topic.get("partitions") or ():
             if batches := row.get("acknowledgement_batches"):
                 topic_partition = topic.get("topic_id") or "", row.get("partition_index", 0)
-                merged = _merge_ranges(acknowledgement for batch in batches for acknowledgement in _ranges(topic_partition, batch))
-                yield from merged if len(merged) <= _MAX_RANGES else [AcknowledgedRange(topic_partition, 0, _ALL_OFFSETS, _UNKNOWN)]
+                merged = _merge_ranges(
+                    acknowledgement for batch in batches for acknowledgement in _ranges(topic_partition, batch)
+                )
+                yield from (
+                    merged
+                    if len(merged) <= _MAX_RANGES
+                    else [AcknowledgedRange(topic_partition, 0, _ALL_OFFSETS, _UNKNOWN)]
+                )
 
 
 def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterator[AcknowledgedRange]:

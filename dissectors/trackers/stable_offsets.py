@@ -50,8 +50,13 @@ class StableOffsets:
             if stable_offset.offset == offset:
                 stable_offset.end = max(stable_offset.end, end)
                 if partition.producer_id >= 0:
-                    stable_offset.producer_id, stable_offset.producer_epoch = partition.producer_id, partition.producer_epoch
+                    stable_offset.producer_id, stable_offset.producer_epoch = (
+                        partition.producer_id,
+                        partition.producer_epoch,
+                    )
 
     def of(self, topic_partition: TopicPartition, connection: ConnectionState) -> StableOffset | None:
         """The latest one of a partition; None if no transaction has held it."""
-        return self._places.get((connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]))
+        return self._places.get(
+            (connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1])
+        )

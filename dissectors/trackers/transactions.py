@@ -133,7 +133,9 @@ class OpenTransactions:
         """The producer with a producer id; None if it is unknown."""
         return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
-    def note_batch(self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState) -> None:
+    def note_batch(
+        self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState
+    ) -> None:
         """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
         producer = self._find_or_add(name)
         if producer.producer_id != batch[0] or producer.epoch < batch[1]:
@@ -157,7 +159,9 @@ class OpenTransactions:
             and _by_topic_name(topic_partition, connection) not in producer.partitions
         )
 
-    def note_outside_batch(self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState) -> None:
+    def note_outside_batch(
+        self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState
+    ) -> None:
         """Note that a broker has accepted a batch that `is_outside`."""
         self._outside[_by_topic_name(topic_partition, connection)] = batch
 
@@ -293,7 +297,9 @@ def _commit_offsets(
 
 def _added_partitions(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
     """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
-    verified_topics = [topics for transaction in request_body.get("transactions") or () for topics in transaction.get("topics") or ()]
+    verified_topics = [
+        topics for transaction in request_body.get("transactions") or () for topics in transaction.get("topics") or ()
+    ]
     for topic in request_body.get("v3_and_below_topics") or verified_topics:
         for partition in topic.get("partitions") or ():
             yield topic.get("name") or "", partition

@@ -191,7 +191,11 @@ class Dispatch(Generic[SubscriberT]):
                 if trigger.matches(event_kind):
                     triggers.setdefault(subscriber_index, []).append(trigger.only.value)
         return tuple(
-            (subscribers[subscriber_index][0], functools.reduce(or_, flags) if is_frame and all(flags) else 0, subscribers[subscriber_index][2])
+            (
+                subscribers[subscriber_index][0],
+                functools.reduce(or_, flags) if is_frame and all(flags) else 0,
+                subscribers[subscriber_index][2],
+            )
             for subscriber_index, flags in sorted(triggers.items())
         )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dissectors.connections.events import RequestReceived
 from dissectors.trackers.allowed_waits import allowed_ms, duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import LastResponse, InFlight
+from dissectors.trackers.in_flight import InFlight, LastResponse
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
@@ -37,7 +37,9 @@ class Wait(NamedTuple):
     text: str
 
 
-def wait_of(request: RequestReceived, at: int, connection: ConnectionState, partial_response: tuple[int, int] = (0, 0)) -> Wait:
+def wait_of(
+    request: RequestReceived, at: int, connection: ConnectionState, partial_response: tuple[int, int] = (0, 0)
+) -> Wait:
     """Why the oldest request of a connection waits at `at` (ns).
 
     `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
@@ -46,7 +48,10 @@ def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part
     kind, clauses = _allowed_wait(request, last_response, connection)
     if partial_response[0]:
         kind = WaitKind.PARTIAL
-        clauses.append(f"{partial_response[0]} bytes of a response{f' of {partial_response[1]}' if partial_response[1] else ''} have arrived")
+        clauses.append(
+            f"{partial_response[0]} bytes of a response{f' of {partial_response[1]}' if partial_response[1] else ''} "
+            "have arrived"
+        )
     if last_response is None:
         clauses.append("the broker has not answered on this connection yet")
     else:
@@ -80,7 +85,9 @@ def _allowed_wait(
     if message.api in ("Fetch", "ShareFetch"):
         return WaitKind.LONG_POLL, [f"it may wait for records, but its {duration(allowed)} (max_wait_ms) have passed"]
     if last_response is not None and last_response.throttle_ms:
-        clause = f"the broker throttled this client for {duration(last_response.throttle_ms * _MS)}, and that has passed"
+        clause = (
+            f"the broker throttled this client for {duration(last_response.throttle_ms * _MS)}, and that has passed"
+        )
         return WaitKind.THROTTLED, [clause]
     return WaitKind.UNKNOWN, []
 

@@ -86,7 +86,11 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
 
 
 def _decode_any(data: bytes, context: ValueContext) -> DecodedValue:
-    return internal_record(data, context) or streams_record(data, context, _decode_enveloped) or _decode_enveloped(data, context)
+    return (
+        internal_record(data, context)
+        or streams_record(data, context, _decode_enveloped)
+        or _decode_enveloped(data, context)
+    )
 
 
 def _decode_enveloped(data: bytes, context: ValueContext) -> DecodedValue:
@@ -130,7 +134,9 @@ def _decode_by_schema(payload: bytes, schema: Schema, envelope: Envelope, contex
 _MISSING: Final = ((NotRegistered, ProblemKind.NOT_REGISTERED), (NotListed, ProblemKind.NOT_LISTED))
 
 
-def _decode_without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
+def _decode_without_schema(
+    payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext
+) -> DecodedValue:
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema

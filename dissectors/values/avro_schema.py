@@ -74,7 +74,9 @@ class _Parser:
                 else self._find_type(declaration, namespace, depth)
             )
         if isinstance(declaration, list):
-            return AvroType("union", branches=tuple(self._parse_type(branch, namespace, depth + 1) for branch in declaration))
+            return AvroType(
+                "union", branches=tuple(self._parse_type(branch, namespace, depth + 1) for branch in declaration)
+            )
         if not isinstance(declaration, dict) or "type" not in declaration:
             raise SchemaError("a type is neither a name, a list nor an object with a type")
         kind = declaration["type"]
@@ -102,7 +104,10 @@ class _Parser:
             _set_logical(avro_type, declaration)
         else:
             avro_type.fields = tuple(
-                (str(_required_member(field, "name")), self._parse_type(_required_member(field, "type"), namespace, depth + 1))
+                (
+                    str(_required_member(field, "name")),
+                    self._parse_type(_required_member(field, "type"), namespace, depth + 1),
+                )
                 for field in _list_member(declaration, "fields")
             )
             declared_fields = declaration["fields"]

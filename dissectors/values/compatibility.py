@@ -93,7 +93,9 @@ def _property_conflicts(new: Any, old: Any, path: str, depth: int) -> Iterator[s
         if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
             yield f"{path}.{name} became required".lstrip(".")
     for name in new_properties.keys() & old_properties.keys():
-        yield from _property_conflicts(new_properties[name], old_properties[name], f"{path}.{name}".lstrip("."), depth + 1)
+        yield from _property_conflicts(
+            new_properties[name], old_properties[name], f"{path}.{name}".lstrip("."), depth + 1
+        )
 
 
 def _types(schema: dict[str, Any]) -> set[str]:

@@ -59,7 +59,9 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
         return []
     streams_readings = readings(data, context)
     sources = [] if streams_readings and streams_readings[0].is_named else [(data, context)]
-    sources += [(inner.data, inner_context(inner, context)) for reading in streams_readings for inner in reading.inner.values()]
+    sources += [
+        (inner.data, inner_context(inner, context)) for reading in streams_readings for inner in reading.inner.values()
+    ]
     return [
         candidate.schema
         for inner_data, candidate_context in sources
@@ -72,7 +74,9 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
 def find_envelope(data: bytes, context: ValueContext) -> Envelope | None:
     """The first envelope whose schema is known; else the first that is probable; None if there is none."""
     candidates = list(_candidates(data, context))
-    known_envelopes = (candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema))
+    known_envelopes = (
+        candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema)
+    )
     probable_envelopes = (candidate for candidate in candidates if candidate.is_marked or _is_probable(data, candidate))
     return next(known_envelopes, None) or next(probable_envelopes, None)
 

@@ -56,7 +56,9 @@ def _validator(schema: Schema) -> tuple[Any, str | None]:
         if name not in seen:
             seen.add(name)
             texts.append(reference.text)
-            resources.append((name, Resource.from_contents(_parse_schema(reference.text), default_specification=DRAFT7)))
+            resources.append(
+                (name, Resource.from_contents(_parse_schema(reference.text), default_specification=DRAFT7))
+            )
             pending |= reference.references
     declaration = _parse_schema(schema.text)
     title = declaration.get("title") if isinstance(declaration, dict) else None

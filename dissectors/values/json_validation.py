@@ -75,7 +75,9 @@ def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
         dialect: Any = type(evolved)
         if dialect is validator_class:
             return evolved
-        return bounded_validator(dialect, has_patterns=has_patterns)(evolved.schema, registry=evolved._registry, _resolver=evolved._resolver)  # noqa: SLF001
+        return bounded_validator(dialect, has_patterns=has_patterns)(
+            evolved.schema, registry=evolved._registry, _resolver=evolved._resolver
+        )  # noqa: SLF001
 
     validator_class.evolve = evolve_bounded
     return validator_class

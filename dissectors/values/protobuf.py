@@ -62,7 +62,9 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
     return value
 
 
-def _named_messages(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext) -> tuple[list[Any], int] | None:
+def _named_messages(
+    payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext
+) -> tuple[list[Any], int] | None:
     """The messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
 
     The name is in a header; without headers, in a message ``Ref {string name = 1}`` behind its size, before the data.
@@ -194,7 +196,9 @@ def _declared_messages(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
         message_count = 0
         for index, nested in enumerate(message.nested_type):
             if not nested.options.map_entry:
-                waiting.append((((*path_with_maps, index), (*path_without_maps, message_count)), f"{name}.{nested.name}", nested))
+                waiting.append(
+                    (((*path_with_maps, index), (*path_without_maps, message_count)), f"{name}.{nested.name}", nested)
+                )
                 message_count += 1
 
 

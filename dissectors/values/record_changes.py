@@ -46,7 +46,12 @@ class RecordChange(NamedTuple):
 
 
 def record_changes(
-    produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema], *, append_time: int, is_recent: bool
+    produced: WrittenRecord,
+    fetched: WrittenRecord,
+    schemas: Mapping[SchemaKey, Schema],
+    *,
+    append_time: int,
+    is_recent: bool,
 ) -> list[RecordChange]:
     """The changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
 
@@ -147,7 +152,9 @@ def _envelope_change(old: _RecordSide, new: _RecordSide) -> tuple[str, str]:
         return "envelope lost", f"its envelope with schema {old_envelope.schema} is missing"
     if old_envelope.schema != new_envelope.schema:
         return "schema changed", f"its schema was {old_envelope.schema}, and is {new_envelope.schema}"
-    locations = [f"in {'its first bytes' if envelope.start else 'a header'}" for envelope in (old_envelope, new_envelope)]
+    locations = [
+        f"in {'its first bytes' if envelope.start else 'a header'}" for envelope in (old_envelope, new_envelope)
+    ]
     if locations[0] != locations[1]:
         return "schema moved", f"the schema {old_envelope.schema} was {locations[0]}, and is {locations[1]}"
     if old_envelope.is_compressed != new_envelope.is_compressed:
@@ -168,7 +175,10 @@ def _body_change(old: _RecordSide, new: _RecordSide, *, hides_names: bool) -> tu
         return "fields", f"{conversion}, and {fields}" if conversion else fields
     if is_converted:
         return "format", f"{conversion}, with the same fields"
-    return "encoding", f"its fields are the same, but its bytes differ from byte {_common_prefix_length(old.data, new.data)} on"
+    return (
+        "encoding",
+        f"its fields are the same, but its bytes differ from byte {_common_prefix_length(old.data, new.data)} on",
+    )
 
 
 def _is_partial(value: DecodedValue) -> bool:
@@ -190,7 +200,9 @@ def _difference(old: Any, new: Any, path: str) -> str | None:
         return None
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
-        return next((difference for index, pair in pairs if (difference := _difference(*pair, f"{path}[{index}]"))), None)
+        return next(
+            (difference for index, pair in pairs if (difference := _difference(*pair, f"{path}[{index}]"))), None
+        )
     is_equal = (isinstance(old, bool) is isinstance(new, bool) and old == new) or (old != old and new != new)  # NaN
     return None if is_equal else f"the field {path} differs" if path else "it differs"
 

@@ -147,7 +147,9 @@ def _decode_reading(
     )
 
 
-def _decode_inner(inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]) -> DecodedValue:
+def _decode_inner(
+    inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+) -> DecodedValue:
     """A key or value inside; the offset of its problem counts from the first byte of the outer one."""
     if not inner.data:
         return DecodedValue("empty", "")
@@ -283,12 +285,18 @@ _TOPICS: Final[tuple[tuple[re.Pattern[str], _TopicReaders], ...]] = tuple(
         (r"subscription-registration-topic", (False, (), (_read_subscription,))),
         (r"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-\d+-topic", (True, (), (_read_subscription_response,))),
         (r"subscription-response-topic", (False, (), (_read_subscription_response,))),
-        (r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+-changelog", (True, (_read_combined_key,), (_read_subscription,))),
+        (
+            r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+-changelog",
+            (True, (_read_combined_key,), (_read_subscription,)),
+        ),
         (r"KSTREAM-OUTERSHARED-\d+-store-changelog", (True, (_read_join_side_key,), ())),
         (r"(left|outer)-shared-join-store-changelog", (False, (_read_join_side_key,), ())),
         (r"KTABLE-SUPPRESS-STATE-STORE-\d+-changelog", (False, (_read_session_key, _read_window_key), ())),
         (r"changelog", (False, (_read_session_key, _read_window_store_key), ())),
-        (r"KTABLE-(AGGREGATE|REDUCE)-STATE-STORE-\d+-repartition", (True, (_read_session_key, _read_window_key), (_read_change,))),
+        (
+            r"KTABLE-(AGGREGATE|REDUCE)-STATE-STORE-\d+-repartition",
+            (True, (_read_session_key, _read_window_key), (_read_change,)),
+        ),
         (r"repartition", (False, (_read_session_key, _read_window_key), (_read_change,))),
     )
 )

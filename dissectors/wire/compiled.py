@@ -302,7 +302,8 @@ def _error_code_checker(check: PlausibilityCheck) -> Callable[[int, list[int]], 
 
 def _can_be_unusual(layout: Layout) -> bool:
     return any(
-        usual_range(f) or has_usual_text(f) or (f.struct is not None and _can_be_unusual(f.struct)) for f in layout.fields
+        usual_range(f) or has_usual_text(f) or (f.struct is not None and _can_be_unusual(f.struct))
+        for f in layout.fields
     )
 
 

@@ -100,7 +100,8 @@ class Edit:
         values_by_name = {**edit_kind.defaults, **{name.rstrip("_"): value for name, value in detail.items()}}
         if values_by_name.keys() != set(edit_kind.details):
             raise EditError(
-                f"{kind} takes {', '.join(edit_kind.details) or 'no details'}, not {', '.join(values_by_name) or 'none'}"
+                f"{kind} takes {', '.join(edit_kind.details) or 'no details'}, not "
+                f"{', '.join(values_by_name) or 'none'}"
             )
         for name, type_ in edit_kind.details.items():
             if not isinstance(values_by_name[name], type_) or isinstance(values_by_name[name], bool):

@@ -53,7 +53,12 @@ _USUAL_RANGES = {
     "acks": (-1, 1),
     "replication_factor": (-1, 100),
 }
-_USUAL_RANGES_BY_TYPE = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, (1 << 24) - 1), "int64": (-6, (1 << 33) - 1)}
+_USUAL_RANGES_BY_TYPE = {
+    "int8": (-2, 64),
+    "int16": (-2, 20_000),
+    "int32": (-3, (1 << 24) - 1),
+    "int64": (-6, (1 << 33) - 1),
+}
 
 #: Parts of names of integers that may have any value, or any that is not negative.
 _UNBOUNDED_NAMES = (

@@ -132,7 +132,9 @@ def _array_skipper(field: Field) -> Skipper:
             return position + max(count, 0) * width
 
         return skip_numbers
-    skip_element = struct_skipper(field.struct) if field.struct is not None else _sized_skipper(field.element_length or "")
+    skip_element = (
+        struct_skipper(field.struct) if field.struct is not None else _sized_skipper(field.element_length or "")
+    )
 
     def skip(data: bytes, position: int) -> int:
         count, position = read_length(encoding, data, position)

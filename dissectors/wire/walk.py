@@ -217,7 +217,9 @@ class _Walker:
             return
         if count > self.end - self.pos:  # an element takes at least one byte
             remaining, self.pos = self.end - self.pos, node.start
-            raise self.length_error(f"array of {count} elements cannot fit in {_byte_count_text(remaining)}", node.start, count)
+            raise self.length_error(
+                f"array of {count} elements cannot fit in {_byte_count_text(remaining)}", node.start, count
+            )
         self.elements_left -= count
         if self.elements_left < 0:
             self.pos = node.start
@@ -335,7 +337,9 @@ class _Walker:
             count = self.read_uvarint("count of tagged fields")
             if count * 2 > self.end - self.pos:  # a tagged field takes at least two bytes
                 remaining, self.pos = self.end - self.pos, node.start
-                raise self.length_error(f"{count} tagged fields cannot fit in {_byte_count_text(remaining)}", node.start, count)
+                raise self.length_error(
+                    f"{count} tagged fields cannot fit in {_byte_count_text(remaining)}", node.start, count
+                )
             self.make_nodes(count)
             fields = {field.tag: field for field in layout.tagged}
             last_tag = -1
@@ -370,7 +374,9 @@ class _Walker:
         end = self.pos + size if has_right_size else self.end
         if end > self.end:
             remaining, self.pos = self.end - self.pos, start
-            raise self.length_error(f"tag {tag} of {_byte_count_text(size)} does not fit: {_byte_count_text(remaining)} left", start, size)
+            raise self.length_error(
+                f"tag {tag} of {_byte_count_text(size)} does not fit: {_byte_count_text(remaining)} left", start, size
+            )
         self.path.append(field.name if field else f"tag {tag}")
         node = Node(self.path[-1], start, start)
         parent.children.append(node)
@@ -388,7 +394,11 @@ class _Walker:
                 self.pos = node.end = value_walker.pos
                 self.elements_left, self.nodes_left = value_walker.elements_left, value_walker.nodes_left
             if value_walker.pos != end and has_right_size:
-                self.warn("tag_size", f"tag {tag} says {_byte_count_text(size)}, its value has {size - end + value_walker.pos}", start)
+                self.warn(
+                    "tag_size",
+                    f"tag {tag} says {_byte_count_text(size)}, its value has {size - end + value_walker.pos}",
+                    start,
+                )
                 self.pos = end
         node.end = self.pos
         self.path.pop()

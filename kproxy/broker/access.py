@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acls, codes
 

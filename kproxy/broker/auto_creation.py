@@ -49,7 +49,9 @@ class AutoCreation:
         """
         topics, configs = self._cluster.part(Topics), self._cluster.part(Configs)
         partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
-        return topics.create(name, topics.choose_replicas(partitions, topics.default_replication), internal=name in _INTERNAL)
+        return topics.create(
+            name, topics.choose_replicas(partitions, topics.default_replication), internal=name in _INTERNAL
+        )
 
     def create_later(self, names: Collection[str]) -> None:
         """Create the missing topics of one request after the delay, unless that is already scheduled.

@@ -205,7 +205,11 @@ class Broker:
 
     def protocol(self, listener: str) -> str:
         """Return the security protocol of a listener."""
-        return next(broker_listener.protocol for broker_listener in listeners_of(self.options) if broker_listener.name == listener)
+        return next(
+            broker_listener.protocol
+            for broker_listener in listeners_of(self.options)
+            if broker_listener.name == listener
+        )
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
         """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` has another."""
@@ -312,5 +316,7 @@ def by_listener(
         if name not in listeners:
             raise ValueError(f"{option}: unknown listener {name}; listeners: {', '.join(listeners)}")
         if len(listener_values) != brokers:
-            raise ValueError(f"{option}: {len(listener_values)} for listener {name} of {brokers} brokers; pass one per broker")
+            raise ValueError(
+                f"{option}: {len(listener_values)} for listener {name} of {brokers} brokers; pass one per broker"
+            )
     return values

@@ -12,12 +12,12 @@ from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.limits import MAX_FRAME_BYTES
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.frames import RequestHead, UnreadableFrame, has_many_elements, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
-from kproxy.broker.storage_errors import with_storage_error, may_write
+from kproxy.broker.storage_errors import may_write, with_storage_error
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
@@ -158,7 +158,9 @@ class ClientConnection(asyncio.Protocol):
                 if quirks:
                     await self._misbehave(quirks, head, body, response)
                 elif response is not None:
-                    frame_bytes = await _run_maybe_in_thread(has_many_elements(response, _MANY_ELEMENTS), response_frame, head, response)
+                    frame_bytes = await _run_maybe_in_thread(
+                        has_many_elements(response, _MANY_ELEMENTS), response_frame, head, response
+                    )
                     # A memoryview, so that asyncio copies the unsent rest only once.
                     self.transport.write(memoryview(frame_bytes))
             except EncodeError as error:
@@ -179,7 +181,11 @@ class ClientConnection(asyncio.Protocol):
             self.transport.write(len(response).to_bytes(4, "big") + response)
 
     async def _misbehave(
-        self, quirks: Sequence[Quirk], head: RequestHead, body: Mapping[str, Any], correct_body: Mapping[str, Any] | None
+        self,
+        quirks: Sequence[Quirk],
+        head: RequestHead,
+        body: Mapping[str, Any],
+        correct_body: Mapping[str, Any] | None,
     ) -> None:
         """Apply a quirk to the response; where the quirk sends none, close the connection."""
         response = apply_quirks(quirks, head, body, correct_body or {})

@@ -56,7 +56,8 @@ def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callab
             report(str(error))
 
     follow_stdin(
-        lambda line: asyncio.run_coroutine_threadsafe(run_and_report(line), loop), lambda: loop.call_soon_threadsafe(ended)
+        lambda line: asyncio.run_coroutine_threadsafe(run_and_report(line), loop),
+        lambda: loop.call_soon_threadsafe(ended),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from kproxy.broker.cluster import BrokerNode, Cluster
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.request import Request
 
 

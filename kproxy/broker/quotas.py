@@ -52,7 +52,10 @@ class Quotas:
             entity = tuple((kind, name) for kind, name in fields if name != _ABSENT)
             value = self._values.get(entity, {}).get(key)
             if value is not None:
-                return (None if candidate_user == _ABSENT else user, None if candidate_client == _ABSENT else client), value
+                return (
+                    None if candidate_user == _ABSENT else user,
+                    None if candidate_client == _ABSENT else client,
+                ), value
         return None
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:

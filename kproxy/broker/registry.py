@@ -48,7 +48,9 @@ def api(
     """Register the handler of an API, given Kafka's name for it; by default for all stable versions of all releases."""
     kafka_api = schemas.api_by_name(name)
     assert kafka_api is not None, name
-    newest_stable = max(release.highest if release.stable < 0 else release.stable for release in kafka_api.releases.values())
+    newest_stable = max(
+        release.highest if release.stable < 0 else release.stable for release in kafka_api.releases.values()
+    )
 
     def register(handler: Handler) -> Handler:
         page = inspect.getdoc(inspect.getmodule(handler)) or ""

@@ -96,7 +96,9 @@ class StorageHealth:
         self._timer = None
         duration_s = (self._clock.now() - self._since) / 1000
         failure_count = f"{self._failures} write{'s' * (self._failures != 1)} failed"
-        self._report(f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failure_count}")
+        self._report(
+            f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failure_count}"
+        )
         self._failures = 0
 
     def _can_write(self) -> bool:

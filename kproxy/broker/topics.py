@@ -11,7 +11,7 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.change_signal import ChangeSignal
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 
 if TYPE_CHECKING:
@@ -166,7 +166,10 @@ class Topics:
                 f"because only {len(live_nodes)} broker(s) are registered or some brokers are fenced.",
             )
         start = len(self._by_name) if first is None else first
-        return [[live_nodes[(start + index + n) % len(live_nodes)] for n in range(replication)] for index in range(partitions)]
+        return [
+            [live_nodes[(start + index + n) % len(live_nodes)] for n in range(replication)]
+            for index in range(partitions)
+        ]
 
     def create(self, name: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         """Create a topic with these replicas for each partition; the first replica is the leader.

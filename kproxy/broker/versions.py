@@ -26,5 +26,7 @@ def apis_of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mappi
         advertised, _ = release_line.advertised.get(key, (lowest, highest))
         lowest, highest = max(lowest, api.lowest), min(highest, api.highest)
         if lowest <= highest:
-            release_apis[key] = dataclasses.replace(api, lowest=lowest, highest=highest, advertised=min(lowest, advertised))
+            release_apis[key] = dataclasses.replace(
+                api, lowest=lowest, highest=highest, advertised=min(lowest, advertised)
+            )
     return release_apis

@@ -52,7 +52,9 @@ class BrowseSession:
 
     def new_view(self) -> SessionView:
         """Return a view of all rows; add it to `views` so that it follows the source."""
-        return SessionView(self.index, self.source.store, self._partial_lines, self.overviews.findings, self._note_columns)
+        return SessionView(
+            self.index, self.source.store, self._partial_lines, self.overviews.findings, self._note_columns
+        )
 
     @property
     def visible(self) -> VisibleRows:

@@ -35,7 +35,9 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     """
     start = file.peek(4)[:8]
     if not start:
-        raise CaptureError(f"{name} is empty{_damage_reason(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
+        raise CaptureError(
+            f"{name} is empty{_damage_reason(notes)}: capture again, e.g. with tcpdump -w FILE port 9092"
+        )
     if start[:4] == _PCAPNG:
         from kproxy.capture.pcapng import HEADER_ERRORS, PcapNg  # it imports scapy, which takes longer than most files
 
@@ -105,7 +107,11 @@ def _pcap_packets(
         rest = data[start - _HEAD_BYTES :]
     if rest:
         number, available = delivered + skipped + 1, len(rest) - _HEAD_BYTES
-        location = f"the header of packet {number}" if available < 0 else f"packet {number}, after {available} of {captured} bytes"
+        location = (
+            f"the header of packet {number}"
+            if available < 0
+            else f"packet {number}, after {available} of {captured} bytes"
+        )
         notes.damage = notes.damage or f"the file ends inside {location}"
     elif skipped and notes.damage is None:
         notes.damage = f"it has zeros in the place of {skipped} packets"

@@ -70,7 +70,10 @@ def difference(start: int, first: bytes, position: int, repeated: bytes) -> tupl
     overlap_start, end = max(start, position), min(start + len(first), position + len(repeated))
     if overlap_start >= end:
         return None
-    old_bytes, new_bytes = first[overlap_start - start : end - start], repeated[overlap_start - position : end - position]
+    old_bytes, new_bytes = (
+        first[overlap_start - start : end - start],
+        repeated[overlap_start - position : end - position],
+    )
     if old_bytes == new_bytes:
         return None
     differing = (int.from_bytes(old_bytes) ^ int.from_bytes(new_bytes)).to_bytes(end - overlap_start)

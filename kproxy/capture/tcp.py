@@ -111,7 +111,13 @@ class Reassembler:
         Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
         costs as much as the rest.
         """
-        unpack, sender_of, recent, add, kept_bytes = USUAL.unpack_from, self._senders.get, self._recent, events.append, 0
+        unpack, sender_of, recent, add, kept_bytes = (
+            USUAL.unpack_from,
+            self._senders.get,
+            self._recent,
+            events.append,
+            0,
+        )
         usual_bytes = USUAL.size if link_type == ETHERNET else MAX_PACKET_BYTES + 1
         try:
             for at, start, end, wire_length in packets:

@@ -143,7 +143,9 @@ class TlsDecryptor:
             ciphers = self._ciphers(suite, self._client_random, server_random)
             if not ciphers:
                 self.problem = f"no key for client random {self._client_random.hex()}"
-            for side, (first, next_cipher) in zip((self._sides[1 - server], self._sides[server]), ciphers, strict=False):
+            for side, (first, next_cipher) in zip(
+                (self._sides[1 - server], self._sides[server]), ciphers, strict=False
+            ):
                 side.cipher, side.next_cipher = first, next_cipher
 
     def _ciphers(

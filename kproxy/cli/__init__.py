@@ -115,7 +115,11 @@ class _Parser(argparse.ArgumentParser):
 
         kind, word, candidates = unknown
         suggestion = nearest(word, candidates)
-        hint = f"did you mean {suggestion}?" if suggestion else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
+        hint = (
+            f"did you mean {suggestion}?"
+            if suggestion
+            else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
+        )
         self.exit(USAGE, f"kproxy: unknown {kind} {terminal(word)}; {hint}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:

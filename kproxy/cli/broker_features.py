@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, or the page of an API; return the exit status."""
-    from kproxy.outputs.broker_pages import unserved_apis, pages
+    from kproxy.outputs.broker_pages import pages, unserved_apis
     from kproxy.outputs.terminal_table import Column, write_columns
 
     api_pages = pages()

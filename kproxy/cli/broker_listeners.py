@@ -32,7 +32,9 @@ def listen_addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]
         UserError: An address is invalid.
     """
     addresses_by_name = _group_by_name("--listen", args.listen)
-    return [address for texts in addresses_by_name.values() for address in _broker_addresses("--listen", texts, brokers)]
+    return [
+        address for texts in addresses_by_name.values() for address in _broker_addresses("--listen", texts, brokers)
+    ]
 
 
 def advertised_addresses(
@@ -51,7 +53,9 @@ def advertised_addresses(
             raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
-        advertised_by_name[name] = [_advertised_address(address) for address in _broker_addresses("--advertised", texts, brokers)]
+        advertised_by_name[name] = [
+            _advertised_address(address) for address in _broker_addresses("--advertised", texts, brokers)
+        ]
     return advertised_by_name.get("", advertised_by_name)
 
 
@@ -82,11 +86,15 @@ def _broker_addresses(option: str, texts: Sequence[str], brokers: int) -> list[T
             raise UserError(f"{option} {text}: the built-in broker needs a TCP port to advertise to clients")
         broker_addresses.append(address)
     if len(broker_addresses) not in (1, brokers):
-        raise UserError(f"{option} is given {len(broker_addresses)} times for {brokers} brokers: pass it once, or once per broker")
+        raise UserError(
+            f"{option} is given {len(broker_addresses)} times for {brokers} brokers: pass it once, or once per broker"
+        )
     first, more = broker_addresses[0], brokers - len(broker_addresses)
     if first.port and first.port + more > 65535:
         raise UserError(f"{option} {first}: {brokers} brokers need {brokers} ports, up to 65535")
-    return broker_addresses + [TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)]
+    return broker_addresses + [
+        TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)
+    ]
 
 
 def _advertised_address(address: TcpAddress) -> tuple[str, int]:

@@ -102,7 +102,9 @@ def login_of(args: argparse.Namespace) -> ClientLogin | None:
     if args.sasl_mechanism not in MECHANISMS:
         raise UserError(f"--sasl-mechanism {args.sasl_mechanism}: use one of {', '.join(MECHANISMS)}")
     if (args.sasl_username is None) != (args.sasl_mechanism == "OAUTHBEARER"):
-        requirement = "takes no --sasl-username: the token names the user" if args.sasl_username else "needs --sasl-username"
+        requirement = (
+            "takes no --sasl-username: the token names the user" if args.sasl_username else "needs --sasl-username"
+        )
         raise UserError(f"--sasl-mechanism {args.sasl_mechanism} {requirement}")
     password = os.environ.get(_PASSWORD)
     if args.sasl_password_file is not None:

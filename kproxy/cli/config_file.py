@@ -48,7 +48,9 @@ def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], com
     declared_options = DeclaredOptions()
     configure(declared_options)
     by_name = {
-        action.option_strings[-1].removeprefix("--"): action for action in declared_options.actions if action.option_strings
+        action.option_strings[-1].removeprefix("--"): action
+        for action in declared_options.actions
+        if action.option_strings
     }
     by_name.pop(OPTION.removeprefix("--"), None)
     given_options = {word.partition("=")[0] for word in relay_words if word.startswith("-")}

@@ -42,7 +42,9 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     for name in ("A", "B"):
-        options.set_completion(parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE)
+        options.set_completion(
+            parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE
+        )
     parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
                         help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
     parser.add_argument("--text-may-differ", metavar="REGEX", type=_pattern,
@@ -150,7 +152,8 @@ def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTra
     asyncio.run(send_to_both(a, b, requests))
     text = args.text_may_differ
     traffics = (
-        traffic_of(name, recorded_broker.lines, about_clients=False, text=text) for name, recorded_broker in ((args.a, a), (args.b, b))
+        traffic_of(name, recorded_broker.lines, about_clients=False, text=text)
+        for name, recorded_broker in ((args.a, a), (args.b, b))
     )
     return next(traffics), next(traffics)
 

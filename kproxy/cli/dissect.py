@@ -151,7 +151,11 @@ def _check(args: argparse.Namespace) -> None:
     if output_option is not None:
         refuse(args, ("verbose", "quiet", "local_time"), f"is for text: leave it out with {output_option}")
     if output_option in ("--html", "--findings"):
-        refuse(args, ("detail",), f"has no effect with {output_option}, which always shows the bytes of frames: leave it out")
+        refuse(
+            args,
+            ("detail",),
+            f"has no effect with {output_option}, which always shows the bytes of frames: leave it out",
+        )
     if output_option is None and not (args.verbose or args.payloads or args.frames):
         refuse(args, ("detail",), "needs -v, --json or --fields: other text has no bodies of frames")
 

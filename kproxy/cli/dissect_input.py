@@ -51,7 +51,9 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
     if args.html:
         from kproxy.html.page import HtmlOutput
 
-        if conflicting := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
+        if conflicting := next(
+            (name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None
+        ):
             raise UserError(f"use --html or --{conflicting}, not both")
         return HtmlOutput(sys.stdout, was_named)
     if args.findings and args.fields:
@@ -127,7 +129,9 @@ def _lines(
 
     try:
         # Closed below.
-        source = cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
+        source = (
+            cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")
+        )  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:
@@ -137,11 +141,16 @@ def _lines(
             if traced.lines is not None:
                 if args.payloads:
                     raise _NotACaptureError(
-                        f"{displayed_name} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
+                        f"{displayed_name} is a trace, and --payloads decodes the records of captures only: pass "
+                        "--payloads to "
                         "the proxy that writes the trace, and leave it out here"
                     )
                 if args.files == [name]:
-                    refuse(args, ("port", "keylog", "rule"), f"is for captures, and {displayed_name} is a trace: leave it out")
+                    refuse(
+                        args,
+                        ("port", "keylog", "rule"),
+                        f"is for captures, and {displayed_name} is a trace: leave it out",
+                    )
                 yield from ([line] for line in traced.lines)
                 output.end()
             else:

@@ -102,7 +102,11 @@ def run(args: argparse.Namespace) -> int:
             )
         frames = [PastedFrame(frame, answered_request) for frame in framed_input.frames]
         missing, problems = framed_input.missing, [framed_input.problem] if framed_input.problem else []
-        notes = [note for note in (_MISSING if framed_input.missing else None, framed_input.note, framed_input.problem) if note]
+        notes = [
+            note
+            for note in (_MISSING if framed_input.missing else None, framed_input.note, framed_input.problem)
+            if note
+        ]
     if not args.json:
         for note in notes:
             say(f"note: {note}")
@@ -291,4 +295,6 @@ def _explain_line(line: str) -> Explanation:
         except (KeyError, TypeError, ValueError):
             raise UserError('a response needs "request", or "api_key" and "version"') from None
     framed_input = find_frames(frame, answered_request)
-    return explain(framed_input.frames[0] if framed_input.missing else frame, answered_request, prefix_missing=framed_input.missing)
+    return explain(
+        framed_input.frames[0] if framed_input.missing else frame, answered_request, prefix_missing=framed_input.missing
+    )

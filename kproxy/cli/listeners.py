@@ -42,14 +42,20 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
     return listeners
 
 
-def _reloaded_listeners(old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
+def _reloaded_listeners(
+    old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None
+) -> list[Listener]:
     """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
     if broker is not None:
         if (new_args.tls_cert is None) != (old_args.tls_cert is None):
             raise UserError("restart kproxy to add or remove --tls-cert")
         tls.check_for_broker(new_args)
         return of_broker(old_args, broker, new_args)
-    if len(new_args.listen) != len(new_args.upstream) or not new_args.listen or broker_options.BUILT_IN in new_args.upstream:
+    if (
+        len(new_args.listen) != len(new_args.upstream)
+        or not new_args.listen
+        or broker_options.BUILT_IN in new_args.upstream
+    ):
         raise UserError("each --listen needs one --upstream")
     return upstream_listeners(new_args)
 

@@ -42,7 +42,11 @@ def run(args: argparse.Namespace) -> int:
     except QuirkError as error:
         raise UserError(str(error)) from None
     if args.json:
-        print(json.dumps([{"quirk": parsed_quirk.text, "says": parsed_quirk.description} for parsed_quirk in quirks], indent=2))  # noqa: T201
+        print(
+            json.dumps(
+                [{"quirk": parsed_quirk.text, "says": parsed_quirk.description} for parsed_quirk in quirks], indent=2
+            )
+        )  # noqa: T201
     else:
         for quirk in quirks:
             print(f"{terminal(quirk.text)}\n    {terminal(quirk.description)}")  # noqa: T201

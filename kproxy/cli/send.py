@@ -135,7 +135,9 @@ def run(args: argparse.Namespace) -> int:
             if login is not None:
                 await log_in(connection, login, served_versions)
             frames = (
-                raw if raw is not None else encode_requests(requests, args.client_id, served_versions, connection.next_correlation_id)
+                raw
+                if raw is not None
+                else encode_requests(requests, args.client_id, served_versions, connection.next_correlation_id)
             )
             return await send_pipelined(connection, frames)
         finally:

@@ -11,7 +11,9 @@ from kproxy.client.request import ClientRequest
 from kproxy.errors import FINDINGS, UserError
 
 
-async def send_request(connection: BrokerConnection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
+async def send_request(
+    connection: BrokerConnection, api: schemas.Api, version: int, **values: object
+) -> dict[str, Any]:
     """The body of the response, as `dissectors.wire.decode.decode` returns it.
 
     Raises:

@@ -99,7 +99,13 @@ def _field(struct: Layout, name: str, path: str) -> Field:
     if field is None:
         names = [field.name for field in fields]
         suggestion = nearest(name, names)
-        hint = f"did you mean {suggestion}?" if suggestion else f"its fields are {', '.join(names)}" if names else "it has none"
+        hint = (
+            f"did you mean {suggestion}?"
+            if suggestion
+            else f"its fields are {', '.join(names)}"
+            if names
+            else "it has none"
+        )
         raise UserError(f"{path}: {struct.name} has no field {name} in this version; {hint}")
     return field
 

@@ -43,7 +43,9 @@ def _fields(struct: Layout, path: str) -> Iterator[str]:
     parent, dot, name = path.rpartition(".")
     for part in parent.split(".") if dot else ():
         field_name = _INDEX.sub("", part)
-        inner_struct = next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == field_name), None)
+        inner_struct = next(
+            (field.struct for field in (*struct.fields, *struct.tagged) if field.name == field_name), None
+        )
         if inner_struct is None:
             return
         struct = inner_struct

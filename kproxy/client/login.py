@@ -75,7 +75,9 @@ class _InvalidServerMessage(Exception):
     """The broker's message breaks the mechanism. The message says how, without secrets."""
 
 
-async def _send_request(connection: BrokerConnection, key: ApiKey, served: VersionRanges, **values: object) -> dict[str, Any]:
+async def _send_request(
+    connection: BrokerConnection, key: ApiKey, served: VersionRanges, **values: object
+) -> dict[str, Any]:
     api = schemas.api(key)
     assert api is not None
     return await send_request(connection, api, newest_version(api, served), **values)
@@ -99,7 +101,11 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
     client_first_bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     server_first = (yield f"n,,{client_first_bare}".encode()).decode(errors="replace")
     server_attributes = _attributes(server_first)
-    if not server_attributes.get("r", "").startswith(nonce) or not server_attributes.get("i", "").isdecimal() or "s" not in server_attributes:
+    if (
+        not server_attributes.get("r", "").startswith(nonce)
+        or not server_attributes.get("i", "").isdecimal()
+        or "s" not in server_attributes
+    ):
         raise _InvalidServerMessage("its first message does not contain the nonce, a salt and an iteration count")
     iterations = int(server_attributes["i"])
     if not 0 < iterations <= _MAX_ITERATIONS:

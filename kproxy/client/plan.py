@@ -94,9 +94,15 @@ def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
             entry = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError as error:
             raise UserError(f'line {number}: expected {{"api", "version"?, "body"?, "edit"?}}: {error}') from None
-        edit = entry.edit if entry.edit is None or isinstance(entry.edit, str) else msgspec.json.encode(entry.edit).decode()
+        edit = (
+            entry.edit
+            if entry.edit is None or isinstance(entry.edit, str)
+            else msgspec.json.encode(entry.edit).decode()
+        )
         request_version = version if entry.version is None else entry.version
-        requests.append(PlannedRequest(api_of(str(entry.api)), request_version, [], entry.body, _edit(edit) if edit else None))
+        requests.append(
+            PlannedRequest(api_of(str(entry.api)), request_version, [], entry.body, _edit(edit) if edit else None)
+        )
     if not requests:
         raise UserError('standard input has no requests: pass lines such as {"api": "Metadata"}')
     return requests

@@ -45,7 +45,9 @@ def align_connections(
     unpaired_a: list[RecordedConnection] = []
     unpaired_b: list[RecordedConnection] = []
     for client in clients:
-        connections_a, connections_b = ([connection for connection in side if connection.client_id == client] for side in (a, b))
+        connections_a, connections_b = (
+            [connection for connection in side if connection.client_id == client] for side in (a, b)
+        )
         yield from _pair_most_similar(connections_a, connections_b, 0.0)
         unpaired_a += connections_a
         unpaired_b += connections_b

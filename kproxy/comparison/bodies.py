@@ -110,7 +110,13 @@ class _Comparer:
             if name in a and name in b:
                 self._values(inner_owner, name, field_path, a[name], b[name])
             elif self._same_layout:
-                self._add(owner, field_path, a.get(name), b.get(name), DifferenceKind.ONLY_IN_A if name in a else DifferenceKind.ONLY_IN_B)
+                self._add(
+                    owner,
+                    field_path,
+                    a.get(name),
+                    b.get(name),
+                    DifferenceKind.ONLY_IN_A if name in a else DifferenceKind.ONLY_IN_B,
+                )
 
     def _values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
         if len(path) > _MAX_DEPTH:
@@ -155,7 +161,9 @@ class _Comparer:
             if kind in self._may_differ and unset[0] == unset[1] and not is_special:
                 return
         if a != b and not (_is_withheld(a) and _is_withheld(b)):
-            self._add(owner, path, a, b, DifferenceKind.ERROR_CODE if name.endswith("error_code") else DifferenceKind.VALUE)
+            self._add(
+                owner, path, a, b, DifferenceKind.ERROR_CODE if name.endswith("error_code") else DifferenceKind.VALUE
+            )
 
     def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: DifferenceKind) -> None:
         self.found.differences.append(FieldDifference(render(path), a, b, why, owner))

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dissectors.messages.message import api_name
 from dissectors.messages.readiness import are_all_not_ready
 from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_remaining
-from kproxy.comparison.bodies import FieldDifference, DifferenceKind, compare_bodies
+from kproxy.comparison.bodies import DifferenceKind, FieldDifference, compare_bodies
 from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.comparison.members import with_sorted_members
@@ -75,7 +75,9 @@ class _Comparer:
         unpaired_b: list[RecordedExchange] = []
         for connection_a, connection_b in align_connections(self._a.connections, self._b.connections):
             if connection_a is not None and connection_b is not None:
-                for aligned in self._exchanges(self._compared_exchanges(connection_a), self._compared_exchanges(connection_b)):
+                for aligned in self._exchanges(
+                    self._compared_exchanges(connection_a), self._compared_exchanges(connection_b)
+                ):
                     unpaired_a += aligned.only_a
                     unpaired_b += aligned.only_b
             elif (unpaired := connection_a or connection_b) is not None:
@@ -116,7 +118,10 @@ class _Comparer:
                 why = DifferenceKind.ONLY_IN_A if values_a.count else DifferenceKind.ONLY_IN_B
                 self._add_unpaired(first, why)
                 continue
-            locations = [next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "") for side in (polls_a, polls_b)]
+            locations = [
+                next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "")
+                for side in (polls_a, polls_b)
+            ]
             if bool(locations[0]) != bool(locations[1]):
                 states = ["none" if location else "received" for location in locations]
                 self._put(TrafficDifference(
@@ -146,7 +151,9 @@ class _Comparer:
             if (message_a is None or message_b is None) and shows(key[0]):
                 code, api, direction = key
                 why = DifferenceKind.ONLY_IN_A if message_b is None else DifferenceKind.ONLY_IN_B
-                self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=why))
+                self._put(
+                    TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=why)
+                )
 
     def not_ready(self) -> None:
         """Note what was left out because the broker was not ready."""
@@ -161,7 +168,9 @@ class _Comparer:
             )
             for side in (self._a, self._b)
         ]
-        if summary := ", ".join(f"{api} {counts[0][api]} and {counts[1][api]}" for api in sorted(counts[0] | counts[1])):
+        if summary := ", ".join(
+            f"{api} {counts[0][api]} and {counts[1][api]}" for api in sorted(counts[0] | counts[1])
+        ):
             self.made.notes.append(f"requests to a broker that was not ready, not compared (A and B): {summary}")
 
     def _exchanges(
@@ -192,7 +201,9 @@ class _Comparer:
         elif (a.response is None) != (b.response is None):
             side, missing = ("A", a) if a.response is None else ("B", b)
             if id(missing) in self._last:
-                self.made.notes.append(f"no response in {side} to the last request of a connection: {_exchange_name(missing)}")
+                self.made.notes.append(
+                    f"no response in {side} to the last request of a connection: {_exchange_name(missing)}"
+                )
             else:
                 states = ["none" if exchange.response is None else "received" for exchange in (a, b)]
                 self._add(Aspect.RESPONSE, a, b, a=states[0], b=states[1], by_value=True)

@@ -89,7 +89,9 @@ def _has_struct(side: PollValues, path: str) -> bool:
     return any(field_path.startswith(struct_path) for field_path in side.values)
 
 
-def _fields(owner: str, parent_path: str, struct: dict[str, Any], masked: frozenset[ValueKind]) -> Iterator[tuple[str, Any]]:
+def _fields(
+    owner: str, parent_path: str, struct: dict[str, Any], masked: frozenset[ValueKind]
+) -> Iterator[tuple[str, Any]]:
     inner = struct.get("data")
     owner = struct["type"] if isinstance(inner, dict) and isinstance(struct.get("type"), str) else owner
     for name, value in struct.items():

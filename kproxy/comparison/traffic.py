@@ -117,9 +117,7 @@ def _mask_line(line: Line, text: re.Pattern[str]) -> Line:
     if not isinstance(line, RequestLine | ResponseLine):
         return line
     topics = [replace(topic, topic=_mask_value(topic.topic, text)) for topic in line.topics]
-    return replace(
-        line, body=_mask_value(line.body, text), client_id=_mask_value(line.client_id, text), topics=topics
-    )
+    return replace(line, body=_mask_value(line.body, text), client_id=_mask_value(line.client_id, text), topics=topics)
 
 
 def _mask_value(value: Any, text: re.Pattern[str]) -> Any:

@@ -48,7 +48,10 @@ class Backlog:
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
-        unfinished = {_identity(shared_line.encoded(Detail.SUMMARY)): shared_line for shared_line in _open_connection_lines(inspector)}
+        unfinished = {
+            _identity(shared_line.encoded(Detail.SUMMARY)): shared_line
+            for shared_line in _open_connection_lines(inspector)
+        }
         recent = [(line, _identity(line)) for line in self._lines]
         reported = {identity for _, identity in recent}
         for identity in sorted(

@@ -91,7 +91,9 @@ def find(address: str) -> RunningProxy:
     if len(running_proxies) == 1:
         return running_proxies[0]
     if running_proxies:
-        message = f"several proxies listen on {address}: {_describe_proxies(running_proxies)}; pass the HOST:PORT of one"
+        message = (
+            f"several proxies listen on {address}: {_describe_proxies(running_proxies)}; pass the HOST:PORT of one"
+        )
         raise AmbiguousProxyError(message, running_proxies)
     found = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
     raise ControlError(f"no kproxy listens on {address}{found}")
@@ -111,7 +113,9 @@ def find_only() -> RunningProxy:
                 "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"
             )
         case proxies:
-            raise AmbiguousProxyError(f"several proxies are running: {_describe_proxies(proxies)}; pass the HOST:PORT of one", proxies)
+            raise AmbiguousProxyError(
+                f"several proxies are running: {_describe_proxies(proxies)}; pass the HOST:PORT of one", proxies
+            )
 
 
 def _describe_proxies(proxies: list[RunningProxy]) -> str:

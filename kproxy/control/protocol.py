@@ -50,7 +50,10 @@ class Greeting(Struct):
     @property
     def pairs(self) -> list[str]:
         """``LISTENER -> UPSTREAM`` of each listener."""
-        return [f"{listener.listen} -> {'built-in Kafka' if self.built_in else listener.upstream}" for listener in self.listeners]
+        return [
+            f"{listener.listen} -> {'built-in Kafka' if self.built_in else listener.upstream}"
+            for listener in self.listeners
+        ]
 
 
 class ListenersUpdate(Struct):

@@ -100,7 +100,9 @@ class Histogram:
         total.count = sum(histogram.count for histogram in all_histograms)
         total.max = max((histogram.max for histogram in all_histograms), default=0)
         total._least = min((histogram._least for histogram in all_histograms), default=MAX_DURATION)
-        total._counts = array("Q", map(sum, zip_longest(*(histogram._counts for histogram in all_histograms), fillvalue=0)))
+        total._counts = array(
+            "Q", map(sum, zip_longest(*(histogram._counts for histogram in all_histograms), fillvalue=0))
+        )
         first = array("Q", chain.from_iterable(histogram._first or () for histogram in all_histograms))
         if len(first) == total.count and total.count <= _EXACT:
             total._first = first

@@ -118,7 +118,9 @@ def _next_positions(positions: set[int], name: str, path: tuple[_Matcher | None,
     if len(path) in positions:
         return {len(path)}
     next_positions = {position for position in positions if path[position] is None}
-    next_positions |= {position + 1 for position in positions if (matches := path[position]) is not None and matches(name)}
+    next_positions |= {
+        position + 1 for position in positions if (matches := path[position]) is not None and matches(name)
+    }
     return _with_any_depth(next_positions, path)
 
 

@@ -225,7 +225,12 @@ def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, col
         kind = _kind(event)
         response_column = window.column(until, columns)
         request_column = window.column(event.at, columns)
-        cell_row.put(request_column, event.kind if response_column > request_column else kind, event.severity if response_column == request_column else "", event.row)
+        cell_row.put(
+            request_column,
+            event.kind if response_column > request_column else kind,
+            event.severity if response_column == request_column else "",
+            event.row,
+        )
         if response_column > request_column and (kind != event.kind or event.severity):
             cell_row.put(response_column, kind, event.severity, event.row)
     return cell_row.cells()
@@ -283,7 +288,9 @@ def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -
     boundary_by_column: dict[int, Boundary] = {}
     for boundary in boundaries:
         if boundary.at < window.end:
-            boundary_by_column[max(window.column(boundary.at, columns), 0)] = boundary  # the latest of several in one column
+            boundary_by_column[max(window.column(boundary.at, columns), 0)] = (
+                boundary  # the latest of several in one column
+            )
     free = 0
     for column, boundary in boundary_by_column.items():
         text = str(boundary.generation)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement  # written, not read
 from kproxy.comparison.differences import TrafficComparison, TrafficDifference
 from kproxy.html.assemble import static_page
 from kproxy.html.elements import add, add_section, add_table
-from kproxy.outputs.comparison_report import traffic_size, occurrences, summary, title, values
+from kproxy.outputs.comparison_report import occurrences, summary, title, traffic_size, values
 from kproxy.trace.formatting import safe
 
 

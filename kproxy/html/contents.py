@@ -82,7 +82,8 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         "causes": causes,
         "tables": {name: table_json(make(session, session.view), numbers_by_row) for name, make in TABLES.items()},
         "timelines": {
-            name: timeline_json(make(session, session.view), session, numbers_by_row) for name, make in TIMELINES.items()
+            name: timeline_json(make(session, session.view), session, numbers_by_row)
+            for name, make in TIMELINES.items()
         },
         "rows": rows.texts,
         "lines": lines.texts,

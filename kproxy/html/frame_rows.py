@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.browse.fields.detail import side
-from kproxy.browse.rows.columns import api, subject, problems
+from kproxy.browse.rows.columns import api, problems, subject
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
@@ -14,7 +14,7 @@ from kproxy.html.sides import finding_json, side_json, side_records
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingLine, Line
-from kproxy.verdict.ranking import finding_entry, best_first
+from kproxy.verdict.ranking import best_first, finding_entry
 
 
 def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[Any]:

@@ -49,7 +49,9 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
         result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
     result["fields"] = list(_fields(side.fields, numbers))
-    result["marks"] = [_last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    result["marks"] = [
+        _last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings
+    ]
     result["records"] = side_records(side, numbers)
     return {name: value for name, value in result.items() if value is not None}
 
@@ -87,7 +89,9 @@ def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
         for leaf in ancestor.children[:_MAX_LEAVES]:
             if leaf.value is None or (name := _LOCATION_FIELDS.get(leaf.name)) is None:
                 continue
-            topic_partition[name] = safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
+            topic_partition[name] = (
+                safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
+            )
     return topic_partition
 
 

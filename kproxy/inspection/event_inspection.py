@@ -173,7 +173,10 @@ class EventInspection:
         state: ConnectionState = address.connection
         state.observe(failed)
         client_principal = principal(state)
-        return [finding_line(state.connection_id, failed, finding, client_principal) for finding in self._check(failed, state)]
+        return [
+            finding_line(state.connection_id, failed, finding, client_principal)
+            for finding in self._check(failed, state)
+        ]
 
     def failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
         """Report a bug in kproxy, in a connection or outside any; once per run."""

@@ -101,7 +101,9 @@ def repeated_findings(repeats: Mapping[Repeat, int], line: RequestLine | Respons
 
 def _edit_entry(edit: dict[str, Any], confidence: float | None = None) -> EditEntry:
     next_edit = edit.get("then")
-    return EditEntry(edit["kind"], edit["field"], edit["detail"], confidence, _edit_entry(next_edit) if next_edit else None)
+    return EditEntry(
+        edit["kind"], edit["field"], edit["detail"], confidence, _edit_entry(next_edit) if next_edit else None
+    )
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
@@ -208,7 +210,10 @@ def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
         requests=state.frames[0],
         responses=state.frames[1],
         unanswered=len(ended.unanswered),
-        repeated=[RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(state.connection_state.repeated.items())],
+        repeated=[
+            RepeatEntry(*code_and_name, count)
+            for code_and_name, count in sorted(state.connection_state.repeated.items())
+        ],
     )
 
 

@@ -68,7 +68,11 @@ class Explanation:
 
 
 def explain(
-    frame: bytes, answered_request: AnsweredRequest = None, *, request: bytes | None = None, prefix_missing: bool = False
+    frame: bytes,
+    answered_request: AnsweredRequest = None,
+    *,
+    request: bytes | None = None,
+    prefix_missing: bool = False,
 ) -> Explanation:
     """Explain one frame. It must have a length prefix.
 
@@ -115,7 +119,9 @@ def _explain(frame: bytes, answered_request: AnsweredRequest) -> Explanation:
     except Exception as error:  # noqa: BLE001
         failure = Failure.of("explaining a frame", error)
         connection_state.failures.append(failure)
-        return _build_explanation(frame, message.without_body(failure), findings + rules.failure_findings(event, connection_state))
+        return _build_explanation(
+            frame, message.without_body(failure), findings + rules.failure_findings(event, connection_state)
+        )
 
 
 def _build_explanation(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:

@@ -93,7 +93,11 @@ class FrameLines:
         self._adds_detail = self._facts and (enabled or self._detail is not Detail.SUMMARY)
 
     def request(
-        self, ends: ConnectionEnds, event: RequestReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+        self,
+        ends: ConnectionEnds,
+        event: RequestReceived,
+        findings: list[Finding],
+        decoded: DecodedRecords | None = None,
     ) -> RequestLine:
         """The line of a request. Stores it, without detail, in the event: its response line repeats facts.
 
@@ -153,7 +157,11 @@ class FrameLines:
         return line
 
     def response(
-        self, ends: ConnectionEnds, event: ResponseReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+        self,
+        ends: ConnectionEnds,
+        event: ResponseReceived,
+        findings: list[Finding],
+        decoded: DecodedRecords | None = None,
     ) -> ResponseLine:
         """The line of a response. `decoded` is what `decode_records` has returned."""
         request, message = event.request, event.message

@@ -348,7 +348,9 @@ class Inspector:
 
         With `repeat_reported`, those that were returned before and still wait.
         """
-        return late_responses(self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported)
+        return late_responses(
+            self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported
+        )
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""

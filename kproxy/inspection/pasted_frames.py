@@ -52,10 +52,14 @@ def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundF
     if answered_request is None:
         return _find_frames(data, (_reads_as_request, candidates), _reads_as_request)
     decodes = partial(_reads_as_response, answered_request)
-    return _find_frames(data, (decodes,), partial(_is_response_to, answered_request) if isinstance(answered_request, bytes) else None)
+    return _find_frames(
+        data, (decodes,), partial(_is_response_to, answered_request) if isinstance(answered_request, bytes) else None
+    )
 
 
-def pair_frames(streams: Sequence[bytes], answered_request: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
+def pair_frames(
+    streams: Sequence[bytes], answered_request: AnsweredRequest = None
+) -> tuple[list[PastedFrame], list[str]]:
     """The frames of a connection, and sentences about problems. A response follows its request, if both are there.
 
     Args:
@@ -63,7 +67,9 @@ def pair_frames(streams: Sequence[bytes], answered_request: AnsweredRequest = No
         answered_request: What the responses without their request answer.
     """
     directions = [find_frames(stream) for stream in streams]
-    requests = [frame for candidate in directions if _reads_as_request(candidate.frames[0]) for frame in candidate.frames]
+    requests = [
+        frame for candidate in directions if _reads_as_request(candidate.frames[0]) for frame in candidate.frames
+    ]
     if not requests:
         requests = [frame for candidate in directions if is_request(candidate.frames[0]) for frame in candidate.frames]
     distinct = set(requests)
@@ -85,7 +91,9 @@ def pair_frames(streams: Sequence[bytes], answered_request: AnsweredRequest = No
         frames += [PastedFrame(frame, request) for frame in responses.pop(request[8:12], ())]
     frames += [PastedFrame(frame, answered_request) for unpaired in responses.values() for frame in unpaired]
     frames = [frame for frame in frames if len(frame.frame) >= MIN_FRAME]
-    return frames, [sentence for candidate in directions for sentence in (candidate.note, candidate.problem) if sentence]
+    return frames, [
+        sentence for candidate in directions for sentence in (candidate.note, candidate.problem) if sentence
+    ]
 
 
 def _find_frames(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> FoundFrames:
@@ -121,7 +129,8 @@ def _split_frames(data: bytes, decodes: _Decodes) -> FoundFrames | None:
         return FoundFrames(frames, note=f"the last {_byte_count(len(remaining))} begin another frame: skipped")
     return FoundFrames(
         [*frames, remaining],
-        problem=f"the last frame is cut off: {len(remaining) - _PREFIX} of {_byte_count(size)} follow its length prefix",
+        problem=f"the last frame is cut off: {len(remaining) - _PREFIX} of {_byte_count(size)} follow its length "
+        "prefix",
     )
 
 

@@ -90,7 +90,9 @@ class RecordValues:
             return DecodedRecords(body)
         if self.may_mask(message) and _is_damaged(message):
             return DecodedRecords(None)
-        records = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
+        records = [
+            record for field in record_data(message, body, topic_name) for record in self._records(message, field)
+        ]
         for record in records:
             topic = record.written.topic
             if is_schemas_topic(topic) and not self.masks.masks_part(topic, "value"):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
-from dissectors.trackers.share_acquisitions import AcknowledgeType, acknowledgements, acknowledge_errors
+from dissectors.trackers.share_acquisitions import AcknowledgeType, acknowledge_errors, acknowledgements
 from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
 
 API_KEYS: Final = frozenset((ApiKey.SHARE_FETCH.value, ApiKey.SHARE_ACKNOWLEDGE.value))

@@ -92,7 +92,9 @@ class StallLines:
         """Advance the time to `at` (ns); returns lines of stalls that last."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[Line] = []
-        ongoing = {_stall_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
+        ongoing = {
+            _stall_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)
+        }
         for key in [key for key in self._lasting if key not in ongoing]:
             lines += self._vanished_stall_lines(self._lasting.pop(key), at)
         for key, (group, stall) in ongoing.items():

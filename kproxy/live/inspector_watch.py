@@ -83,7 +83,9 @@ class InspectorWatch:
             self._progress_at = self._now
             return
         self._forget_inspected()
-        if len(self._marks) < _MAX_MARKS and sent_messages > (self._marks[-1][1] if self._marks else activity.inspected):
+        if len(self._marks) < _MAX_MARKS and sent_messages > (
+            self._marks[-1][1] if self._marks else activity.inspected
+        ):
             self._marks.append((self._now, sent_messages))
         # The loop also turns while a worker is stuck.
         if activity.inspected != inspected or (activity.turns != turns and activity.inspected >= sent_messages):

@@ -88,7 +88,12 @@ class MessageInspection:
             )  # fmt: skip
         if isinstance(message, tap_messages.TapSkipped):
             return inspector.skip(
-                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=INSPECTOR_WAS_BEHIND
+                message.connection_id,
+                message.direction,
+                message.head,
+                message.size,
+                at=message.at,
+                reason=INSPECTOR_WAS_BEHIND,
             )
         if isinstance(message, tap_messages.TapGap):
             # After a restart, no frames means that no boundaries are known.

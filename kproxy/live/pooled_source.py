@@ -186,7 +186,9 @@ class PooledSource:
                 continue
             elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):
                 repeated += Counter({(entry.code, entry.name): entry.count for entry in line.repeated})
-                line.repeated = [RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(repeated.items())]
+                line.repeated = [
+                    RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(repeated.items())
+                ]
             shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
             yield shared
             if shared.in_group or isinstance(line, CloseLine | GapLine):

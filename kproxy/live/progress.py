@@ -59,7 +59,9 @@ class ProgressLog:
         for number in self._moved:
             if (progress := self._inspector.progress(number)) is not None:
                 for direction, direction_progress in enumerate(progress):
-                    self._table.store(self._slots[number], direction, direction_progress.bytes, direction_progress.frames)
+                    self._table.store(
+                        self._slots[number], direction, direction_progress.bytes, direction_progress.frames
+                    )
         for slot in self._ended:
             self._table.store_closed(slot)
         for missed in self._missed:

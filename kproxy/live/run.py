@@ -192,6 +192,7 @@ async def _check_own_upstreams(relay: Relay) -> None:
     """Check that no upstream is a listener of the relay itself."""
     for own_upstream in await relay.own_upstreams():
         raise UserError(
-            f"--upstream {own_upstream.upstream} is this proxy's own listener {own_upstream.listener}: use the address of a broker, "
+            f"--upstream {own_upstream.upstream} is this proxy's own listener {own_upstream.listener}: use the address "
+            "of a broker, "
             "or another port with --listen"
         )

@@ -26,7 +26,10 @@ def notify(*states: str, status: str | None = None) -> None:
 
 def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
     """Clients can connect; `relayed` are listeners and their upstreams."""
-    notify("READY=1", status="relaying " + ", ".join(f"{listen_address} -> {upstream}" for listen_address, upstream in relayed))
+    notify(
+        "READY=1",
+        status="relaying " + ", ".join(f"{listen_address} -> {upstream}" for listen_address, upstream in relayed),
+    )
 
 
 @contextmanager

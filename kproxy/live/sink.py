@@ -82,7 +82,13 @@ class InspectionSink:
             self._metrics = _open_metrics(self, self._source)
         if hello.restarts:
             outage_s = (hello.at - hello.lost_at) / 1e9
-            self.take([SharedLine(run_gap(hello.at, f"{INSPECTOR_WAS_RESTARTED}: nothing was inspected for {outage_s:.3f} s"))])
+            self.take(
+                [
+                    SharedLine(
+                        run_gap(hello.at, f"{INSPECTOR_WAS_RESTARTED}: nothing was inspected for {outage_s:.3f} s")
+                    )
+                ]
+            )
 
     @property
     def is_whole(self) -> bool:

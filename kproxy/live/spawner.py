@@ -178,7 +178,9 @@ def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTa
         os._exit(0)
 
 
-def _run_inspector(options: InspectorOptions, channel: socket.socket, tap_descriptor: int, table: InspectedTable) -> int:
+def _run_inspector(
+    options: InspectorOptions, channel: socket.socket, tap_descriptor: int, table: InspectedTable
+) -> int:
     """Fork an inspector and wait for its end; return its exit status."""
     alive, inspector_end = os.pipe()  # the inspector holds one end: the other one shows when it has ended
     table.activity.begin(0)

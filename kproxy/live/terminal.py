@@ -12,7 +12,7 @@ from kproxy.outputs.line_outputs import output_for
 from kproxy.outputs.rate_limit import RateLimit
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
-from kproxy.outputs.streams import error_text, discard_output
+from kproxy.outputs.streams import discard_output, error_text
 from kproxy.trace.lines import Line
 from kproxy.trace.shared_line import SharedLine
 from kproxy.verdict.causes import Causes

@@ -139,7 +139,10 @@ class BuiltInBroker(Upstream):
             except RestError as error:
                 raise UserError(f"the schema registry cannot start: {error}") from None
         names_and_nodes = zip(listeners, self._places(), strict=True)
-        return [replace(listener, dial=partial(broker.connect, *name_and_node)) for listener, name_and_node in names_and_nodes]
+        return [
+            replace(listener, dial=partial(broker.connect, *name_and_node))
+            for listener, name_and_node in names_and_nodes
+        ]
 
     def _places(self) -> list[tuple[str, int]]:
         """The listener name and the node of each address that clients can connect to."""

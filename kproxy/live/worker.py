@@ -196,7 +196,9 @@ class Worker:
             connections = [
                 (connection, list(islice(connection.waiting, MAX_UNANSWERED))) for connection in inspector.open_now()
             ]
-            return Reply(value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections])
+            return Reply(
+                value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections]
+            )
         inspector.frames = query.value
         return _NOTHING
 

@@ -106,7 +106,9 @@ class WorkerAssignment:
                 worker.connections += 1
             opened = self._opened[number]
             inspected = progress.get(number) or [Progress(*position) for position in opened.resumed or _NOTHING]
-            gaps = [sent_bytes - position.bytes for sent_bytes, position in zip(self._sent[number], inspected, strict=True)]
+            gaps = [
+                sent_bytes - position.bytes for sent_bytes, position in zip(self._sent[number], inspected, strict=True)
+            ]
             if number not in new:
                 request, response = (
                     (position.bytes, position.frames, not gap) for position, gap in zip(inspected, gaps, strict=True)

@@ -97,7 +97,9 @@ def values(difference: TrafficDifference) -> tuple[str, str]:
 
 def occurrences(difference: TrafficDifference) -> str:
     """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
-    sides = [f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location]
+    sides = [
+        f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location
+    ]
     at = f"first at {', '.join(sides)}" if sides else "in the whole trace"
     return safe(at) + (f"; {difference.count} times" if difference.count > 1 else "")
 

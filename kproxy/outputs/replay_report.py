@@ -8,7 +8,7 @@ from typing import Any, Final, TextIO
 
 from dissectors import schemas
 from dissectors.wire.paths import parts, schema_path
-from kproxy.comparison.bodies import FieldDifference, DifferenceKind
+from kproxy.comparison.bodies import DifferenceKind, FieldDifference
 from kproxy.outputs.text import Piece, painter
 from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
 from kproxy.trace.encoding import encode_json
@@ -80,7 +80,12 @@ class ReplayReport:
         keys_and_texts = [((name, result.sentence), f": {result.sentence}")] if result.sentence else []
         for difference in result.differences:
             codes = (str(difference.a), str(difference.b)) if difference.why is DifferenceKind.ERROR_CODE else ()
-            keys_and_texts.append(((name, schema_path(parts(difference.path)), difference.why, *codes), f" {difference.path}: {_sides(difference)}"))
+            keys_and_texts.append(
+                (
+                    (name, schema_path(parts(difference.path)), difference.why, *codes),
+                    f" {difference.path}: {_sides(difference)}",
+                )
+            )
         for key, text in keys_and_texts:
             first = [(name, "name"), (safe(text), "")]
             self._different.setdefault(key, _RepeatedDifference(first, location)).count += 1

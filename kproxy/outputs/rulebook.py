@@ -110,7 +110,9 @@ def _page(rule: Rule) -> str:
             "the inspector was behind, or only a sample of the connections is inspected.\n\n"
         )
     if limits := rule.limits:
-        rows = (f"| `{limit.name}` | {limit.text(limit.default)} | {limit.unit} | {limit.meaning} |\n" for limit in limits)
+        rows = (
+            f"| `{limit.name}` | {limit.text(limit.default)} | {limit.unit} | {limit.meaning} |\n" for limit in limits
+        )
         example = f"{rule.code}:{limits[0].name}={limits[0].text(limits[0].default)}"
         page += (
             f"## Limits\n| limit | default | unit | reported if |\n|---|---|---|---|\n{''.join(rows)}\n"

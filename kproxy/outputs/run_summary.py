@@ -140,7 +140,9 @@ class RunSummary:
             if finding.hint:
                 yield Text(f"  hint: {safe(finding.hint)}", style="dim")
             if cause.consequences:
-                codes = ", ".join(f"{consequence.finding.code} {consequence.finding.name}" for consequence in cause.consequences)
+                codes = ", ".join(
+                    f"{consequence.finding.code} {consequence.finding.name}" for consequence in cause.consequences
+                )
                 yield Text(f"  therefore also: {safe(codes)}", style="dim")
         if len(causes) > MAX_CAUSES:
             yield Text(f"and {len(causes) - MAX_CAUSES} more; the trace has all", style="dim")

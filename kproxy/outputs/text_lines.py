@@ -26,7 +26,12 @@ class TextLines(Output):
         self._headings = Headings(clock) if options.headings else None
         rows_above = self._headings.above if self._headings is not None else lambda _: ()
         self._text = TextOutput(
-            file, quiet=options.quiet, verbose=options.verbose, payloads=options.payloads, rows_above=rows_above, clock=clock
+            file,
+            quiet=options.quiet,
+            verbose=options.verbose,
+            payloads=options.payloads,
+            rows_above=rows_above,
+            clock=clock,
         )
 
     def detail(self, requested: Detail) -> Detail:

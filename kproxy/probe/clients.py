@@ -95,7 +95,9 @@ def scores(results: Iterable[CheckResult], served: VersionRanges) -> list[Client
     scores = []
     for client in known_clients():
         used_versions = client.used(served)
-        needed = [check_result for check_result in completed if _needs_check(client, used_versions, check_result.check.id)]
+        needed = [
+            check_result for check_result in completed if _needs_check(client, used_versions, check_result.check.id)
+        ]
         failed = tuple(check_result.check.id for check_result in needed if check_result.outcome == "fail")
         missing = tuple(api for api, version in used_versions.items() if version is None)
         scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))

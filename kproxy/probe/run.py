@@ -126,9 +126,17 @@ class _Run:
         if not any(suspect.opened for suspect in suspects.values()):
             suspects = self._ended_last
         last_frames = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
-        sent_requests = ", ".join(f"{request_name(frame)} by {check_id}" for check_id, frame in last_frames.items()) or "nothing"
-        advice = f"pass --skip {next(iter(last_frames))}" if len(last_frames) == 1 else "--at-once 1 finds the check that causes it"
-        sentence = f"{result.sentence}; {_GONE_REASON}; sent last: {sent_requests}; to run the rest, restart it and {advice}"
+        sent_requests = (
+            ", ".join(f"{request_name(frame)} by {check_id}" for check_id, frame in last_frames.items()) or "nothing"
+        )
+        advice = (
+            f"pass --skip {next(iter(last_frames))}"
+            if len(last_frames) == 1
+            else "--at-once 1 finds the check that causes it"
+        )
+        sentence = (
+            f"{result.sentence}; {_GONE_REASON}; sent last: {sent_requests}; to run the rest, restart it and {advice}"
+        )
         return replace(result, sentence=sentence, evidence=result.evidence or tuple(map(explain, last_frames.values())))
 
 

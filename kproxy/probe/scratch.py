@@ -106,7 +106,9 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
     async with target.connection() as connection:
         version = min(6, target.version("CreateTopics"))
         topic_request = {"name": name, "num_partitions": 1, "replication_factor": 1}
-        create_response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic_request])
+        create_response = await target.ask(
+            connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic_request]
+        )
         if code := create_response.body["topics"][0]["error_code"]:
             raise CheckSkipped(f"a topic cannot be created: error {code}")
         try:
@@ -161,7 +163,9 @@ async def _find_leader(target: Target, connection: BrokerConnection, topic: str)
     """The target with the address of the partition's leader, once there is one."""
     deadline = time.monotonic() + _CREATION_TIMEOUT
     while True:
-        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
+        response = await target.ask(
+            connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}]
+        )
         topic_entry = next((entry for entry in response.body["topics"] if entry["name"] == topic), None)
         partitions = topic_entry["partitions"] if topic_entry else []
         if partitions and not partitions[0]["error_code"] and partitions[0]["leader_id"] >= 0:
@@ -181,7 +185,9 @@ async def find_coordinator(target: Target, key: str, *, transactions: bool = Fal
     """The target with the address of the coordinator of a group, or of a transactional id, once there is one."""
     version = min(3, target.version("FindCoordinator", int(transactions)))
     async with target.connection() as connection:
-        response = await send_when_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
+        response = await send_when_ready(
+            target, connection, "FindCoordinator", version, key=key, key_type=int(transactions)
+        )
         if response.body["error_code"]:
             raise response.failed(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
         return replace(target, address=TcpAddress(response.body["host"], response.body["port"]))
@@ -199,7 +205,9 @@ async def send_when_ready(
         await asyncio.sleep(_POLL)
 
 
-async def poll_until(target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]) -> ResultT:
+async def poll_until(
+    target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]
+) -> ResultT:
     """Send again until the result is as expected: brokers learn of a controller's changes a little later.
 
     Returns the last result, as expected or not, after the time limit of a response.

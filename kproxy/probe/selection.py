@@ -34,7 +34,9 @@ def _matching(option: str, texts: Iterable[str]) -> set[str]:
         matching = {check_id for check_id in ids if _matches(check_id, name)}
         if not matching:
             suggestion = nearest(name, {part for check_id in ids for part in (check_id, check_id.partition("/")[0])})
-            raise UserError(f"{option} {name}: no such check; " + (f"did you mean {suggestion}?" if suggestion else "see --list"))
+            raise UserError(
+                f"{option} {name}: no such check; " + (f"did you mean {suggestion}?" if suggestion else "see --list")
+            )
         selected |= matching
     return selected
 

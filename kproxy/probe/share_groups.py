@@ -13,7 +13,15 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped
-from kproxy.probe.scratch import ScratchTopic, send_when_ready, batch, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.scratch import (
+    ScratchTopic,
+    batch,
+    expect,
+    find_coordinator,
+    poll_until,
+    scratch_topic,
+    send_when_ready,
+)
 from kproxy.probe.target import BrokerResponse, Target
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
@@ -146,7 +154,9 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
     response = await poll_until(target, send_heartbeat, lambda answer: _assigned_partitions(answer) == [[0]])
     if _assigned_partitions(response) != [[0]]:
-        raise response.failed(f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic")
+        raise response.failed(
+            f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic"
+        )
 
 
 def _assigned_partitions(response: BrokerResponse) -> list[list[int]]:

@@ -295,7 +295,9 @@ class AdvertisedListeners:
 def _is_same(address: Address, broker_address: TcpAddress) -> bool:
     if not isinstance(address, TcpAddress):
         return False
-    return address.port == broker_address.port and canonicalize_host(address.host or LOOPBACK) == canonicalize_host(broker_address.host or LOOPBACK)
+    return address.port == broker_address.port and canonicalize_host(address.host or LOOPBACK) == canonicalize_host(
+        broker_address.host or LOOPBACK
+    )
 
 
 def local_address(sock: socket.socket) -> str:

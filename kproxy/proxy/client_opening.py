@@ -78,7 +78,12 @@ class ConnectionSetup:
         self._own.check_client(self._client, self._local)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
-            self.listener, connect_within, handshake_within, client=client, certificate=certificate, own_addresses=self._own
+            self.listener,
+            connect_within,
+            handshake_within,
+            client=client,
+            certificate=certificate,
+            own_addresses=self._own,
         )
         self.tls = (self.tls[0], stream)
         return upstream
@@ -140,7 +145,9 @@ async def connect_upstream(
         raise
 
 
-async def check_upstream(listener: Listener, within: float = 3.0, own_addresses: OwnAddresses | None = None) -> OSError | None:
+async def check_upstream(
+    listener: Listener, within: float = 3.0, own_addresses: OwnAddresses | None = None
+) -> OSError | None:
     """Connect to the upstream and disconnect; return why that failed, or None."""
     try:
         upstream, stream = await connect_upstream(listener, within, within, own_addresses=own_addresses)

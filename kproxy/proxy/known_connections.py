@@ -74,7 +74,12 @@ class KnownConnections:
 
     def begin_inspector(self) -> None:
         """A new inspector begins: all connections are to be announced, the closed ones first."""
-        closed = dict.fromkeys((*(connection_to_announce for connection_to_announce in self._late if connection_to_announce.is_closed), *self._closed))
+        closed = dict.fromkeys(
+            (
+                *(connection_to_announce for connection_to_announce in self._late if connection_to_announce.is_closed),
+                *self._closed,
+            )
+        )
         self._closed.clear()
         self._late.clear()
         for connection in closed:

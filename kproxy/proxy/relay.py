@@ -19,7 +19,7 @@ from kproxy.proxy.events import InspectorLost, Report, UpstreamIsProxy, Upstream
 from kproxy.proxy.intercepting_connection import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
-from kproxy.proxy.own_addresses import ProxyLoopError, OwnAddresses
+from kproxy.proxy.own_addresses import OwnAddresses, ProxyLoopError
 from kproxy.proxy.shortage import Shortage, is_shortage
 from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap

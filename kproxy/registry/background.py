@@ -65,7 +65,12 @@ class BackgroundSource:
         is_new = False
         for key in keys:
             expires_at, _ = self._known.get(key, (float("-inf"), ""))
-            if expires_at > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MAX_WAITING:
+            if (
+                expires_at > self._now()
+                or key in self._waiting
+                or key in self._asked
+                or len(self._waiting) >= _MAX_WAITING
+            ):
                 continue
             is_new = is_new or key not in self._known
             self._waiting[key] = None

@@ -38,7 +38,17 @@ _PATHS: Final = {
     "global_id": "/ids/globalIds/{}",
     "content_id": "/ids/contentIds/{}",
 }
-_JSON_SCHEMA_KEYWORDS: Final = {"$schema", "$id", "$ref", "properties", "definitions", "$defs", "anyOf", "oneOf", "allOf"}
+_JSON_SCHEMA_KEYWORDS: Final = {
+    "$schema",
+    "$id",
+    "$ref",
+    "properties",
+    "definitions",
+    "$defs",
+    "anyOf",
+    "oneOf",
+    "allOf",
+}
 #: How paths of Apicurio's own API begin.
 _APICURIO: Final = ("/ids/", "/groups/")
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json;q=0.9, */*;q=0.1"
@@ -180,7 +190,9 @@ class SchemaRegistry:
             if len(known) >= _MAX_REFERENCES:
                 raise _RegistryError(f"answered a schema with more than {_MAX_REFERENCES} references")
             if reference_path not in known:
-                await self._made(session, await self._answer(session, reference_path), known, reference_path, reference_subject)
+                await self._made(
+                    session, await self._answer(session, reference_path), known, reference_path, reference_subject
+                )
             references[name] = known[reference_path]
         return schema
 

@@ -73,7 +73,9 @@ class Replayer:
             return self._values.applied(request)
         # Only the partitions that were ready: the client produced to the others again.
         self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
-        return self._values.applied(request, produce_again.limit_to(request.body, produce_again.stored_partitions(captured.body)))
+        return self._values.applied(
+            request, produce_again.limit_to(request.body, produce_again.stored_partitions(captured.body))
+        )
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
         """The broker to send it to; None is the one that the user gave."""
@@ -127,7 +129,9 @@ class Replayer:
             f"{captured.api}Response",
             body := embedded.presentable_body(captured, topic_names[0]),
             _in_captured_order(
-                body, embedded.presentable_body(live, topic_names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
+                body,
+                embedded.presentable_body(live, topic_names[1]),
+                partial(self._values.counterpart, ValueKind.MEMBER_ID),
             ),
             may_differ=self._may_differ,
             topic_names=topic_names,
@@ -155,4 +159,7 @@ def _in_captured_order(captured: Any, live: Any, live_member: Callable[[str], st
         live = sorted(live, key=lambda member: order.get(member["member_id"], len(order)))
     if len(captured) != len(live):
         return live
-    return [_in_captured_order(captured_element, live_element, live_member) for captured_element, live_element in zip(captured, live, strict=True)]
+    return [
+        _in_captured_order(captured_element, live_element, live_member)
+        for captured_element, live_element in zip(captured, live, strict=True)
+    ]

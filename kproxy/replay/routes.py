@@ -94,7 +94,9 @@ class ClusterRoutes:
         replicas = self._assigned(name, range(count))
         if not replicas or topic["assignments"]:
             return topic
-        assignments = [{"partition_index": index, "broker_ids": broker_ids} for index, broker_ids in enumerate(replicas)]
+        assignments = [
+            {"partition_index": index, "broker_ids": broker_ids} for index, broker_ids in enumerate(replicas)
+        ]
         return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
     def _with_new_replicas(self, topic: Row) -> Row:

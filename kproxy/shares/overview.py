@@ -38,7 +38,9 @@ class HeldRecords(NamedTuple):
 class _Share:
     """A share group: what its members hold, and how many records it acknowledged, by the name of the type."""
 
-    partitions: BoundedDict[_TopicPartition, AcquiredPartition] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
+    partitions: BoundedDict[_TopicPartition, AcquiredPartition] = field(
+        default_factory=lambda: BoundedDict(_MAX_PARTITIONS)
+    )
     counts: dict[str, int] = field(default_factory=dict)
 
 

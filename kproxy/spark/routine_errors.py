@@ -36,5 +36,7 @@ def refusals() -> Column:
     is_versions = F.coalesce(F.col("api") == "ApiVersions", F.lit(False))
     return F.filter(
         "errors",
-        lambda error: ~(error["name"].isin(*ROUTINE_ERRORS) | (is_versions & error["name"].isin(*ROUTINE_API_VERSIONS_ERRORS))),
+        lambda error: (
+            ~(error["name"].isin(*ROUTINE_ERRORS) | (is_versions & error["name"].isin(*ROUTINE_API_VERSIONS_ERRORS)))
+        ),
     )

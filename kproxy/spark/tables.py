@@ -111,7 +111,9 @@ def write_table(table: DataFrame, title: str, collected: Sequence[Row], max_rows
         Column(_heading(name), column_cells, name in numeric_columns)
         for name, column_cells in zip(table.columns, cells, strict=True)
     ]
-    write_columns(title, columns, f"more rows omitted: use --rows N to show more than {max_rows}" if has_more else "", file)
+    write_columns(
+        title, columns, f"more rows omitted: use --rows N to show more than {max_rows}" if has_more else "", file
+    )
 
 
 def _heading(name: str) -> str:

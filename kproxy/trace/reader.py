@@ -104,7 +104,9 @@ def read_trace(
         yield line
     if bad_count:
         more = [f"and {bad_count - _MAX_NAMED} more"] if bad_count > _MAX_NAMED else []
-        damaged(f"{name}: {bad_count} of {count} lines could not be read and were skipped: {'; '.join(messages + more)}")
+        damaged(
+            f"{name}: {bad_count} of {count} lines could not be read and were skipped: {'; '.join(messages + more)}"
+        )
 
 
 def _error_text(name: str, raw: bytes, error: Exception) -> str:

@@ -219,7 +219,8 @@ class TraceWriter:
         reason = error.strerror or str(error)
         if self._state.failure is None:
             self._warn(
-                f"trace stopped: {self.directory}: {reason}; traffic is still relayed; lost lines are counted, and kproxy "
+                f"trace stopped: {self.directory}: {reason}; traffic is still relayed; lost lines are counted, and "
+                "kproxy "
                 f"tries again every {RETRY_NS // 1_000_000_000} s"
             )
         self._state.failure = reason

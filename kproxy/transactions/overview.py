@@ -239,7 +239,9 @@ class TransactionsOverview:
             topic_partition = held_entry.topic, held_entry.partition
             held_partition = self._held.get(topic_partition)
             if held_partition is None or held_partition.offset < held_entry.last_stable_offset:
-                held_partition = self._held[topic_partition] = _HeldPartition(held_entry.last_stable_offset, at, held_entry.high_watermark)
+                held_partition = self._held[topic_partition] = _HeldPartition(
+                    held_entry.last_stable_offset, at, held_entry.high_watermark
+                )
             if held_partition.offset == held_entry.last_stable_offset:
                 held_partition.end = max(held_partition.end, held_entry.high_watermark)
                 if held_entry.producer_id is not None and held_partition.producer_id < 0:
@@ -268,9 +270,19 @@ class TransactionsOverview:
     def _held_by_producer(self) -> dict[int, list[HeldRow]]:
         rows_by_producer: dict[int, list[HeldRow]] = {}
         for (topic, partition), held_partition in self._held.items():
-            holder = held_partition.producer_id if held_partition.producer_id >= 0 else self._oldest_producer_of((topic, partition))
+            holder = (
+                held_partition.producer_id
+                if held_partition.producer_id >= 0
+                else self._oldest_producer_of((topic, partition))
+            )
             if holder is not None:
-                entry = HeldRow(topic, partition, held_partition.offset, held_partition.since, held_partition.end - held_partition.offset)
+                entry = HeldRow(
+                    topic,
+                    partition,
+                    held_partition.offset,
+                    held_partition.since,
+                    held_partition.end - held_partition.offset,
+                )
                 rows_by_producer.setdefault(holder, []).append(entry)
         return rows_by_producer
 

@@ -275,7 +275,9 @@ def _text_of(
     if exchange is None:
         return Text()
     text = Text()
-    findings = [_with_excerpt(finding, detail) for detail in (response, request) if detail for finding in detail.findings]
+    findings = [
+        _with_excerpt(finding, detail) for detail in (response, request) if detail for finding in detail.findings
+    ]
     for finding in sorted(findings, key=lambda finding: -RANK.get(finding.severity, 0)):
         text.append_text(full_finding(finding, width) if width else _short_text(finding))
     for repeat in exchange.repeats:
@@ -303,8 +305,14 @@ def _text_of(
 def _late_text(late_response: LateResponse, clock: TimeDisplay) -> Text:
     """Return why a response is late, as reported at some time."""
     text = Text().append(f"late: {safe(late_response.wait)}", "yellow").append(f"  {safe(late_response.why)}\n")
-    more = f", {late_response.others:,} more wait{'s' * (late_response.others == 1)} behind it" if late_response.others else ""
-    return text.append(f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{more}\n", "dim")
+    more = (
+        f", {late_response.others:,} more wait{'s' * (late_response.others == 1)} behind it"
+        if late_response.others
+        else ""
+    )
+    return text.append(
+        f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{more}\n", "dim"
+    )
 
 
 def _head_text(exchange: Exchange, clock: TimeDisplay) -> Text:
@@ -342,11 +350,11 @@ def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
     """Return what a frame repeats, and where it was reported."""
     location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
-        location = (
-            f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {location}"
-        )
+        location = f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {location}"
     title = f"{repeat.code} again"
-    return styled([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append("\n")
+    return styled([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append(
+        "\n"
+    )
 
 
 def _with_excerpt(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:

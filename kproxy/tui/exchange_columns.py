@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from kproxy.browse.rows.columns import Cell, api, subject, problems
+from kproxy.browse.rows.columns import Cell, api, problems, subject
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession

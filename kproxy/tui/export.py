@@ -74,7 +74,9 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
     if is_capture:
         sentence = f"{written:,} frames written to {safe(str(path))}"
     else:
-        more = f", and {written - row_count:,} with the begin or end of their connections" if written > row_count else ""
+        more = (
+            f", and {written - row_count:,} with the begin or end of their connections" if written > row_count else ""
+        )
         sentence = f"{row_count:,} rows written to {safe(str(path))}{more}"
     app.notify(sentence, markup=False)
 

@@ -47,7 +47,9 @@ class FilterBar(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the input, and a line for completions and errors."""
-        yield Input(placeholder="orders, or api=Fetch and latency>50ms", suggester=_CompletionSuggester(use_cache=False))
+        yield Input(
+            placeholder="orders, or api=Fetch and latency>50ms", suggester=_CompletionSuggester(use_cache=False)
+        )
         yield Static()
 
     @property

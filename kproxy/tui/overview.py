@@ -94,7 +94,9 @@ class OverviewView(View, Generic[T]):
         super().__init__(id=name)
         self.session = session
         self._listed: ListedRows[T] = ListedRows(self.columns, self.key, self.cells)
-        self.table = Table(self._listed, empty_message=lambda: empty_table_message(session, _lowercase_title(self.title)))
+        self.table = Table(
+            self._listed, empty_message=lambda: empty_table_message(session, _lowercase_title(self.title))
+        )
         self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False

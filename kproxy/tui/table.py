@@ -340,7 +340,9 @@ class Table(ScrollView, can_focus=True):
                 segments.append(Segment(" " * available, base))
                 cell_width -= available
             for text, style in pieces:
-                visible_text = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
+                visible_text = (
+                    text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
+                )
                 segments.append(Segment(visible_text, base + self.style_of(style) if style else base))
                 cell_width -= cell_len(visible_text)
                 if cell_width <= 0:

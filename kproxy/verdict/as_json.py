@@ -44,7 +44,9 @@ def cause_as_json(cause: Cause) -> dict[str, Any]:
         "lasting": cause.lasting,
         "harmless": cause.is_harmless,
         "messages": list(cause.sentences),
-        "consequences": [f"{consequence.finding.code} {consequence.finding.name}" for consequence in cause.consequences],
+        "consequences": [
+            f"{consequence.finding.code} {consequence.finding.name}" for consequence in cause.consequences
+        ],
         "unassigned": cause.unassigned,
     }
     result = finding_as_json(cause.finding) | {

@@ -19,11 +19,11 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.pairing import RequestPairing
-from kproxy.verdict.cause import Cause, FindingLocation, ConnectionFindings
+from kproxy.verdict.cause import Cause, ConnectionFindings, FindingLocation
 from kproxy.verdict.first_findings import FirstFindings
 from kproxy.verdict.folding import explain
 from kproxy.verdict.lasting_causes import LastingCauses
-from kproxy.verdict.ranking import finding_entry, cause_key, urgency, was_served
+from kproxy.verdict.ranking import cause_key, finding_entry, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
@@ -125,7 +125,9 @@ class Causes:
         if cause is None:
             if self._kept >= MAX_CAUSES:
                 self._drop_causes()
-            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(key, finding, location, row, line.ts, line.ts)
+            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(
+                key, finding, location, row, line.ts, line.ts
+            )
             self._kept += 1
         elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
             cause.finding, cause.place = finding, location

@@ -67,7 +67,12 @@ def explain(ranked: Sequence[Cause]) -> None:
             causes = (cause for cause in relevant if cause.finding.code.startswith(codes))
             candidates[code] = list(islice(causes, _MAX_CANDIDATES))
         parent = next(
-            (candidate for candidate in candidates[code] if candidate is not cause and _belongs_together(cause, candidate)), None
+            (
+                candidate
+                for candidate in candidates[code]
+                if candidate is not cause and _belongs_together(cause, candidate)
+            ),
+            None,
         )
         if parent is not None:
             parents[cause] = parent

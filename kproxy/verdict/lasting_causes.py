@@ -61,7 +61,9 @@ class LastingCauses:
             if line.until is not None and line.ts != self._cut_off_at:
                 self._end(self._groups.pop((line.group_id, line.connection_id, line.request_offset), ()))
         elif isinstance(line, GapLine):
-            if not line.connection_id and line.reason.startswith(INSPECTOR_WAS_RESTARTED):  # who followed the groups has failed
+            if not line.connection_id and line.reason.startswith(
+                INSPECTOR_WAS_RESTARTED
+            ):  # who followed the groups has failed
                 self._end_groups()
         elif isinstance(line, OpenLine | CloseLine):
             causes = [cause for causes in self._requests.pop(line.connection_id, {}).values() for cause in causes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from dissectors.findings import Severity, without_indexes, location_of_cause
+from dissectors.findings import Severity, location_of_cause, without_indexes
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import EditEntry, FindingEntry, FindingLine, ResponseLine

@@ -26,7 +26,9 @@ def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
             session, exchange, row
         )
         problem_text = " ".join(text for text, _ in problems)
-        yield _csv_line((timestamp(us * 1000), connection, client, api or kind, version, subject, size, latency, problem_text))
+        yield _csv_line(
+            (timestamp(us * 1000), connection, client, api or kind, version, subject, size, latency, problem_text)
+        )
 
 
 def _csv_line(values: tuple[Any, ...]) -> bytes:

@@ -50,7 +50,6 @@ def test_importing_the_package_imports_no_modules_of_it() -> None:
     assert completed.stdout == "[]\n"
 
 
-
 def test_response_is_read_by_the_name_of_its_api_or_its_key() -> None:
     frame = dissectors.encode_response("Heartbeat", 0, {"error_code": 27}, correlation_id=1)
     assert dissectors.read_response(frame, "Heartbeat", 0) == dissectors.read_response(frame, 12, 0)

@@ -48,7 +48,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.connections.events import INSPECTOR_WAS_BEHIND, BytesDiffer, ConnectFailed, ConnectFailure, Direction, TlsFailed
+from dissectors.connections.events import (
+    INSPECTOR_WAS_BEHIND,
+    BytesDiffer,
+    ConnectFailed,
+    ConnectFailure,
+    Direction,
+    TlsFailed,
+)
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.edits import Edit, frame_layout, parse, write
 from dissectors.edits.notation import edit_for, kind_of
@@ -178,7 +185,9 @@ class Teller:
             frame = self._response(talk, match)
         if match["skipped"]:
             size = len(frame) - 4
-            self.lines += self.inspector.skip(number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND)
+            self.lines += self.inspector.skip(
+                number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND
+            )
         else:
             self.lines += self.inspector.data(number, way, frame, at=self._now())
 

@@ -24,7 +24,7 @@ from kproxy.browse.export import copies
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.cli import main
 from kproxy.cli.schemas import _report
-from kproxy.comparison.bodies import FieldDifference, DifferenceKind
+from kproxy.comparison.bodies import DifferenceKind, FieldDifference
 from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.traffic import RecordedTraffic
 from kproxy.development_ca import store
@@ -136,7 +136,8 @@ def test_a_replay_as_text_and_json(as_json: bool) -> None:
     file = io.StringIO()
     report = ReplayReport(file, as_json=as_json)
     differences = [
-        FieldDifference(HOSTILE, HOSTILE, HOSTILE, why, HOSTILE) for why in (DifferenceKind.VALUE, DifferenceKind.ONLY_IN_A, DifferenceKind.ONLY_IN_B)
+        FieldDifference(HOSTILE, HOSTILE, HOSTILE, why, HOSTILE)
+        for why in (DifferenceKind.VALUE, DifferenceKind.ONLY_IN_A, DifferenceKind.ONLY_IN_B)
     ]
     report.add(ReplayedExchange(captured, ReplayOutcome.DIFFERENT, HOSTILE, differences))
     report.add(ReplayedExchange(captured, ReplayOutcome.LEFT_OUT, HOSTILE))

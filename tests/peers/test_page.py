@@ -14,8 +14,8 @@ from kproxy.html.assemble import MODULES, join_modules
 from kproxy.trace.encoding import append_line, encode_json
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.pictures.test_over_time import draw_over_time
-from tests.kproxy.browse.pictures.test_topics_over_time import fetch_exchange
 from tests.kproxy.browse.pictures.test_topics_over_time import draw_topics_over_time as topics_picture
+from tests.kproxy.browse.pictures.test_topics_over_time import fetch_exchange
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of

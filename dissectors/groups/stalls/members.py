@@ -194,9 +194,13 @@ def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -
             tasks = ", ".join(f"{printable_text(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
             more = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
             return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
-        partitions = [f"{printable_text(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]]
+        partitions = [
+            f"{printable_text(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]
+        ]
         more = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
-        return f"until its session expires, nobody reads {', '.join(partitions)}{more}, which no other member is assigned"
+        return (
+            f"until its session expires, nobody reads {', '.join(partitions)}{more}, which no other member is assigned"
+        )
     if group.protocol is Protocol.SHARE:
         return (
             "other members are assigned all of its partitions and read on; records that it had acquired are delivered "
@@ -229,15 +233,23 @@ def join_loop_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall
 def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
     """A process that causes one rebalance after the other."""
     disturbance = lane.disturbance
-    if disturbance is None or disturbance.count < MAX_CAUSED or at - disturbance.last > MAX_DISTURBANCE_AGE or lane.unsynced_joins >= MAX_UNSYNCED:
+    if (
+        disturbance is None
+        or disturbance.count < MAX_CAUSED
+        or at - disturbance.last > MAX_DISTURBANCE_AGE
+        or lane.unsynced_joins >= MAX_UNSYNCED
+    ):
         return  # or it joins again because it gets no assignment: see `join_loop_stalls`
-    causes = ", ".join(f"{_CAUSE_PHRASES[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items())
+    causes = ", ".join(
+        f"{_CAUSE_PHRASES[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items()
+    )
     yield Stall(
         StallKind.DISTURBED,
         "warning",
         disturbance.first,
         disturbance.row,
-        f"{lane.label} caused {disturbance.count} rebalances within {elapsed(disturbance.last - disturbance.first)}: it {causes}",
+        f"{lane.label} caused {disturbance.count} rebalances within {elapsed(disturbance.last - disturbance.first)}: "
+        f"it {causes}",
         "check that process: what it does between two polls, why it subscribes again or restarts, and its log; at each "
         "rebalance, all members of the group stop",
         blamed=(lane.key,),
@@ -250,7 +262,9 @@ def refusal_stalls(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[
     explanation = _explanation(group, lane, streak)
     is_commit = streak.kind is EventKind.COMMIT
     needs_threshold = not is_commit or streak.error in explanations.TRANSIENT_COMMIT_ERRORS
-    if needs_threshold and (streak.count < explanation.threshold or streak.last - streak.first < explanation.grace_period):
+    if needs_threshold and (
+        streak.count < explanation.threshold or streak.last - streak.first < explanation.grace_period
+    ):
         return
     kind = (
         StallKind.FENCED

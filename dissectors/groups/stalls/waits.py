@@ -31,7 +31,9 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """JoinGroup requests without a response: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
-    waiting = [(lane.request.at, lane) for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None]
+    waiting = [
+        (lane.request.at, lane) for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None
+    ]
     waiting.sort(key=_wait_start)
     if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
@@ -57,7 +59,8 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
         text = f"{waited_text}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
     else:
         text = (
-            f"{waited_text}, although no member visible here is missing: the coordinator waits for one that does not use this "
+            f"{waited_text}, although no member visible here is missing: the coordinator waits for one that does not "
+            "use this "
             "proxy, or it lost the request"
         )
     assert first_lane.request is not None
@@ -177,7 +180,8 @@ def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
             severity_after(at - request.at),
             request.at,
             request.row,
-            f"{names(waiting_lanes)} {has_or_have(waiting_lanes)} waited {elapsed(at - request.at)} for the SyncGroup response in "
+            f"{names(waiting_lanes)} {has_or_have(waiting_lanes)} waited {elapsed(at - request.at)} for the SyncGroup "
+            "response in "
             f"generation {group.generation}: {cause}",
             hint,
             keys(waiting_lanes),
@@ -185,11 +189,14 @@ def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
         )
 
 
-def _missing_sync_stall(group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int) -> Stall:
+def _missing_sync_stall(
+    group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int
+) -> Stall:
     """Members that have joined but send no SyncGroup."""
     first = leader or min(late_lanes, key=lambda lane: lane.since)
     text = (
-        f"{first.label if leader else names(late_lanes)} {'has' if leader else has_or_have(late_lanes)} sent no SyncGroup for "
+        f"{first.label if leader else names(late_lanes)} {'has' if leader else has_or_have(late_lanes)} sent no "
+        "SyncGroup for "
         f"{elapsed(at - first.since)} after the JoinGroup response (generation {group.generation})"
     )
     if leader is not None:
@@ -225,7 +232,8 @@ def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
         severity_after(at - group.generation_at),
         group.generation_at,
         boundary.row if boundary is not None else group.row,
-        f"{names(lagging)} {'are' if len(lagging) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
+        f"{names(lagging)} {'are' if len(lagging) > 1 else 'is'} at epoch {epochs}, and the group at "
+        f"{group.generation} "
         f"for {elapsed(at - group.generation_at)}: partitions that others wait for have not been revoked",
         "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
         "max.poll.interval.ms it is fenced",
@@ -264,7 +272,8 @@ def coordinator_move_stall(group: GroupHistory, server: str, at: int, row: int) 
         "info",
         since,
         row,
-        f"the group's coordinator is {printable_text(server)}, previously {printable_text(group.coordinator)}: members found it "
+        f"the group's coordinator is {printable_text(server)}, previously {printable_text(group.coordinator)}: members "
+        "found it "
         f"{elapsed(at - since)} after the last response of the previous one",
         "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )

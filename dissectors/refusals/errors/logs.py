@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from dissectors.refusals.judgement import ELECTION, PROPAGATION, Harm, Judgements, final_error, routine_error, transient_error
+from dissectors.refusals.judgement import (
+    ELECTION,
+    PROPAGATION,
+    Harm,
+    Judgements,
+    final_error,
+    routine_error,
+    transient_error,
+)
 from dissectors.schemas.codes import Error
 
 _LOG = "check the broker's log"

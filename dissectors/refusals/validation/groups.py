@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.refusals.validation.violation import Values, Violation, is_blank, value_text, validates
+from dissectors.refusals.validation.violation import Values, Violation, is_blank, validates, value_text
 from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
@@ -44,7 +44,9 @@ def check_epoch(body: Values, _: int) -> Iterator[Violation]:
 def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
     """The first heartbeat of a consumer has all fields (KIP-848)."""
     epoch = body.get("member_epoch", 0)
-    if is_blank(body.get("member_id", "")) and (version >= _CLIENT_MEMBER_ID_SINCE or epoch > 0 or epoch == _LEAVE_EPOCH):
+    if is_blank(body.get("member_id", "")) and (
+        version >= _CLIENT_MEMBER_ID_SINCE or epoch > 0 or epoch == _LEAVE_EPOCH
+    ):
         origin = (
             "a UUID that the client makes itself" if version >= _CLIENT_MEMBER_ID_SINCE else "the id of the response"
         )
@@ -53,7 +55,11 @@ def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
         return
     if body.get("rebalance_timeout_ms", -1) == -1:
         yield Violation(
-            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETENESS_PREMISE
+            _INVALID,
+            "rebalance_timeout_ms is -1",
+            "send rebalance_timeout_ms (max.poll.interval.ms)",
+            "",
+            _COMPLETENESS_PREMISE,
         )
     if body.get("subscribed_topic_names") is None and body.get("subscribed_topic_regex") is None:
         fields = "subscribed_topic_names" + (" and subscribed_topic_regex are" if version >= 1 else " is")
@@ -61,7 +67,11 @@ def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
     if (owned := body.get("topic_partitions")) is None or owned:
         value = "null" if owned is None else f"not empty ({len(owned)} topics)"
         yield Violation(
-            _INVALID, f"topic_partitions is {value}", "send topic_partitions as an empty list", "", _COMPLETENESS_PREMISE
+            _INVALID,
+            f"topic_partitions is {value}",
+            "send topic_partitions as an empty list",
+            "",
+            _COMPLETENESS_PREMISE,
         )
 
 
@@ -86,7 +96,11 @@ def check_streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
         return
     if body.get("rebalance_timeout_ms", -1) == -1:
         yield Violation(
-            _INVALID, "rebalance_timeout_ms is -1", "send rebalance_timeout_ms (max.poll.interval.ms)", "", _COMPLETENESS_PREMISE
+            _INVALID,
+            "rebalance_timeout_ms is -1",
+            "send rebalance_timeout_ms (max.poll.interval.ms)",
+            "",
+            _COMPLETENESS_PREMISE,
         )
     for name in ("active_tasks", "standby_tasks", "warmup_tasks"):
         if (tasks := body.get(name)) is None or tasks:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dissectors.refusals.validation.violation import Values, Violation, rows, value_text, validates
+from dissectors.refusals.validation.violation import Values, Violation, rows, validates, value_text
 from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
@@ -45,7 +45,10 @@ def check_create_topics(body: Values, version: int) -> Iterator[Violation]:
             )
         if factor < -1 or factor == 0:
             yield Violation(
-                Error.INVALID_REPLICATION_FACTOR, f"replication_factor is {factor}", f"use 1 or more{default_note}", name
+                Error.INVALID_REPLICATION_FACTOR,
+                f"replication_factor is {factor}",
+                f"use 1 or more{default_note}",
+                name,
             )
 
 

@@ -90,7 +90,9 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
         elif (advertised := addresses.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same_address(
             endpoint, advertised
         ):
-            first_seen_at = addresses.differs.setdefault((dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at)
+            first_seen_at = addresses.differs.setdefault(
+                (dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at
+            )
             if first_seen_at < advertised[2]:  # and Metadata has given the old address since
                 yield Problem(
                     f"broker {endpoint.node_id} has the address {endpoint.address} in {message.api}, "

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.behaviour.advertised_unreachable import is_new_cause
 from dissectors.trackers.broker_lookups import WINDOW, BrokerLookups
-from dissectors.trackers.brokers import AddressRoute, Brokers, own_address, is_relayed
+from dissectors.trackers.brokers import AddressRoute, Brokers, is_relayed, own_address
 from dissectors.trackers.state import ConnectionState
 
 

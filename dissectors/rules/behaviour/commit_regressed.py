@@ -12,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.trackers.commits import Commits, CommitKey, commit_key
+from dissectors.trackers.commits import CommitKey, Commits, commit_key
 from dissectors.trackers.losses import LossCheck, Losses
 from dissectors.trackers.partitions import TopicPartition, topic_name_or_id
 from dissectors.trackers.record_data import RecordData, record_data
@@ -201,7 +201,9 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
 def _regressions(connection: ConnectionState) -> Iterator[Problem]:
     for key, previous, commit in connection.run.state(Commits).regressions[:_MAX_REPORTED]:
         group, topic, partition = key
-        opening = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {previous.offset} to "
+        opening = (
+            f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {previous.offset} to "
+        )
         if previous.committer == commit.committer:
             yield Problem(
                 f"{opening}{commit.offset}",

@@ -123,7 +123,8 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
             state.partitions[topic_partition] = offset, times, event.at
             if times == _REPEATS:
                 yield Problem(
-                    f"{times} fetches in a row from offset {offset} of {label(topic_partition, connection)} got only a control "
+                    f"{times} fetches in a row from offset {offset} of {label(topic_partition, connection)} got only a "
+                    "control "
                     "batch, which the consumer does not pass",
                     **locate(message, "responses", i, "partitions", j, "records"),
                     hint="upgrade the client: it must continue after the batch, although no record of it is for the "

@@ -80,14 +80,16 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
             earlier_batch.records_count,
         ):
             yield Problem(
-                f"{producer} resends the batch {destination} unchanged; the first attempt {attempt.outcome(topic_partition)}",
+                f"{producer} resends the batch {destination} unchanged; the first attempt "
+                f"{attempt.outcome(topic_partition)}",
                 **locate(event.message, *path),
                 severity=Severity.INFO,
                 cause=f"retry of {topic_partition[0]}",
             )
         else:
             yield Problem(
-                f"{producer} resends different records {destination}; the first batch {attempt.outcome(topic_partition)}: the "
+                f"{producer} resends different records {destination}; the first batch "
+                f"{attempt.outcome(topic_partition)}: the "
                 "broker cannot distinguish them",
                 **locate(event.message, *path),
                 hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "

@@ -147,7 +147,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
             names = _entry_texts(message.api, requested)
             names_text = f" ({_name_list(names)})" if names else ""
             yield Problem(
-                f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an empty "
+                f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an "
+                "empty "
                 f"list of {response_field}, without an error",
                 hint=_hint(message.api, message.version),
                 expected=f"{len(requested)} entries",
@@ -203,7 +204,9 @@ def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list
     """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
         returned_names = {_entry_name(result) for result in results}
-        missing = [entry for entry in requested if (name := _entry_name(entry)) is not None and name not in returned_names]
+        missing = [
+            entry for entry in requested if (name := _entry_name(entry)) is not None and name not in returned_names
+        ]
         if missing:
             return _entry_texts(api, missing)
     if api == "OffsetFetch" and requested and "group_id" in requested[0]:
@@ -220,7 +223,9 @@ def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list
 
 
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
-    if sum(len(_partition_indexes(topic)) for topic in results) >= sum(len(_partition_indexes(topic)) for topic in requested):
+    if sum(len(_partition_indexes(topic)) for topic in results) >= sum(
+        len(_partition_indexes(topic)) for topic in requested
+    ):
         return []
     returned: dict[str | None, set[int]] = {}
     for topic in results:
@@ -247,7 +252,11 @@ def _entry_texts(api: str, entries: list[Any]) -> list[str]:
     texts = []
     for entry in entries:
         if (name := _entry_name(entry)) is not None:
-            partitions = ",".join(map(str, _partition_indexes(entry))) if api in _WITH_PARTITIONS and "group_id" not in entry else ""
+            partitions = (
+                ",".join(map(str, _partition_indexes(entry)))
+                if api in _WITH_PARTITIONS and "group_id" not in entry
+                else ""
+            )
             texts.append(f"{name}[{partitions}]" if partitions else name)
     return texts
 

@@ -145,7 +145,8 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
         return
     yield Problem(
         f"{connection.server} answered {fetches.early} fetches in a row with no records within {duration(since)}, the "
-        f"last after {duration(event.at - event.request.at)}, although they ask it to wait {request_body['max_wait_ms']} ms "
+        f"last after {duration(event.at - event.request.at)}, although they ask it to wait "
+        f"{request_body['max_wait_ms']} ms "
         f"for {request_body['min_bytes']} byte{'s' if request_body['min_bytes'] > 1 else ''}",
         **locate(message),
         hint="fix the broker: without min_bytes of records it must wait up to max_wait_ms before it answers",

@@ -81,9 +81,13 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     error = error_name(code)
     location = locate(message, "error_code")
     times = refused.count("all", event.at)
-    if request_body.get("session_epoch", 0) > 0 and refused.count(request_body.get("session_id"), event.at) >= _CLIENT_THRESHOLD:
+    if (
+        request_body.get("session_epoch", 0) > 0
+        and refused.count(request_body.get("session_id"), event.at) >= _CLIENT_THRESHOLD
+    ):
         yield Problem(
-            f"the client keeps using fetch session {request_body.get('session_id')} although the broker answers {error} each "
+            f"the client keeps using fetch session {request_body.get('session_id')} although the broker answers "
+            f"{error} each "
             "time; it should start over with session_epoch 0",
             **location,
             hint="update the client, or disable its fetch sessions",

@@ -81,7 +81,8 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
             limit = partition.get("partition_max_bytes", needed)
             if partition.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
-                    f"{label(topic_partition, connection)} is requested again with {limit} bytes, but the batch at offset "
+                    f"{label(topic_partition, connection)} is requested again with {limit} bytes, but the batch at "
+                    "offset "
                     f"{offset} needs {needed}: the consumer cannot pass it",
                     **locate(message, *path, "partition_max_bytes"),
                     hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
@@ -101,6 +102,11 @@ def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> No
         for partition in topic.get("partitions") or ():
             records = partition.get("records")
             topic_partition = topic_name_or_id(topic), partition.get("partition_index", 0)
-            if records and len(records) >= _HEADER_SIZE and topic_partition in offsets and not summarize(records).batches:
+            if (
+                records
+                and len(records) >= _HEADER_SIZE
+                and topic_partition in offsets
+                and not summarize(records).batches
+            ):
                 needed = _HEADER_SIZE + int.from_bytes(records[8:_HEADER_SIZE], "big", signed=True)
                 connection.state(_TruncatedBatches).partitions[topic_partition] = offsets[topic_partition], needed

@@ -103,7 +103,11 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
 
 
 def _problem(
-    message: Message, topic_partition: TopicPartition, seconds: float, path: tuple[Any, ...], connection: ConnectionState
+    message: Message,
+    topic_partition: TopicPartition,
+    seconds: float,
+    path: tuple[Any, ...],
+    connection: ConnectionState,
 ) -> Problem:
     topic = label(topic_partition, connection).removesuffix("[-1]")
     return Problem(

@@ -106,9 +106,12 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                 cause=partition,
                 **locate(message, *path, "timestamp"),
             )
-        elif offset == -1 and earlier is not None and earlier[0] >= requested >= 0 and event.at - earlier[2] <= _MAX_AGE:
+        elif (
+            offset == -1 and earlier is not None and earlier[0] >= requested >= 0 and event.at - earlier[2] <= _MAX_AGE
+        ):
             yield Problem(
-                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier[1]} with time "
+                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier[1]} with "
+                "time "
                 f"{earlier[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
                 expected=f"an offset up to {earlier[1]}",
@@ -118,7 +121,9 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
             )
 
 
-def _partition_rows(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
+def _partition_rows(
+    body: Mapping[str, Any],
+) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     for i, topic in enumerate(body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
             yield (topic_name_or_id(topic), row.get("partition_index", 0)), row, ("topics", i, "partitions", j)

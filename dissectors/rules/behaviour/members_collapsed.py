@@ -95,7 +95,11 @@ def members_collapsed(
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or message.api != "JoinGroup" or message.diagnosis is not None:
         return
-    if request_body.get("member_id") or request_body.get("group_instance_id") is not None or not message.body["member_id"]:
+    if (
+        request_body.get("member_id")
+        or request_body.get("group_instance_id") is not None
+        or not message.body["member_id"]
+    ):
         return
     if message.body["error_code"] not in (0, MEMBER_ID_REQUIRED):
         return

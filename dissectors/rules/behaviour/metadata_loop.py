@@ -130,8 +130,13 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     if not brokers:
         return
     other_connections = connection.run.state(ConnectionsByClient).others(connection)
-    reached_addresses = {split(connection_state.dialled) for connection_state in (connection, *islice(other_connections, _MAX_CONNECTIONS))}
-    unreached_brokers = [broker for broker in brokers if (canonicalize_host(broker.host), broker.port) not in reached_addresses]
+    reached_addresses = {
+        split(connection_state.dialled)
+        for connection_state in (connection, *islice(other_connections, _MAX_CONNECTIONS))
+    }
+    unreached_brokers = [
+        broker for broker in brokers if (canonicalize_host(broker.host), broker.port) not in reached_addresses
+    ]
     broker = (unreached_brokers or brokers)[0]
     text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "

@@ -56,7 +56,9 @@ class _Redirects:
                     redirect = _Redirect(connection.server, replica, row.get("high_watermark", -1), event.at)
                     self._latest[key] = redirect
 
-    def latest_redirect(self, topic_partition: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
+    def latest_redirect(
+        self, topic_partition: TopicPartition, connection: ConnectionState, at: int
+    ) -> _Redirect | None:
         """The recent redirect that led a consumer to this connection's server."""
         redirect = self._latest.get((*_consumer_key(connection), *topic_partition))
         is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED
@@ -132,9 +134,11 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         redirect = redirects.latest_redirect(topic_partition, connection, event.at)
         if redirect is not None and offsets[topic_partition] < redirect.high_watermark:
             yield Problem(
-                f"{redirect.leader} sends the consumer of {label(topic_partition, connection)} to replica {redirect.replica} "
+                f"{redirect.leader} sends the consumer of {label(topic_partition, connection)} to replica "
+                f"{redirect.replica} "
                 f"(preferred_read_replica), and {connection.server} answers it with OFFSET_OUT_OF_RANGE: {times} times "
-                f"for offset {offsets[topic_partition]}, although the leader's high watermark is {redirect.high_watermark}",
+                f"for offset {offsets[topic_partition]}, although the leader's high watermark is "
+                f"{redirect.high_watermark}",
                 **locate(event.message, *path),
                 hint="fix the client: after OFFSET_OUT_OF_RANGE from a follower it must fetch from the leader and keep "
                 f"its offset; check why replica {redirect.replica} does not have the offset",
@@ -142,7 +146,8 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
             )
         else:
             yield Problem(
-                f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} {times} times"
+                f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} "
+                f"{times} times"
                 f" although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should move to a valid "
                 "offset",
                 **locate(event.message, *path),

@@ -102,7 +102,8 @@ def rebootstrap_ignored(
         if event.at - at < connection.run.limit(GRACE) * SECOND:
             return
         yield Problem(
-            f"{client_label(connection)} sends {event.message.api} to {connection.server} {(event.at - at) / SECOND:.1f} s "
+            f"{client_label(connection)} sends {event.message.api} to {connection.server} "
+            f"{(event.at - at) / SECOND:.1f} s "
             f"after the {api} response with REBOOTSTRAP_REQUIRED, on the same connection",
             hint=_HINT,
             expected="new connections to the bootstrap servers",

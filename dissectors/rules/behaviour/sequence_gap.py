@@ -132,7 +132,9 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 got=str(gap.sequence),
                 cause=topic_partition[0],
             )
-        elif (idle := _idle_time(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)) >= _IDLE:
+        elif (
+            idle := _idle_time(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)
+        ) >= _IDLE:
             yield Problem(
                 f"{producer} sends sequence {batch.base_sequence} to {partition}, the one after those that the broker "
                 f"has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten the "

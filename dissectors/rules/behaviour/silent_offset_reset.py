@@ -80,12 +80,16 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
                     connection.run.subscribe("S027")
     elif out_of_range:
         for topic_partition, row, path in requested_partitions(event.message.body):
-            if topic_partition not in out_of_range or (new_offset := row.get("fetch_offset", 0)) == out_of_range[topic_partition]:
+            if (
+                topic_partition not in out_of_range
+                or (new_offset := row.get("fetch_offset", 0)) == out_of_range[topic_partition]
+            ):
                 continue
             old_offset = out_of_range.pop(topic_partition)
             partition, action = label(topic_partition, connection), "skips" if new_offset > old_offset else "goes back"
             yield Problem(
-                f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at {new_offset}: it {action} "
+                f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at "
+                f"{new_offset}: it {action} "
                 f"{count_text(abs(new_offset - old_offset), 'offset')}",
                 **locate(event.message, *path, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "

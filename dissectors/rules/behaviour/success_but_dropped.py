@@ -153,7 +153,9 @@ def _latest_offset_rows(
         return
     requested = {
         topic_partition
-        for topic_partition, row, _ in _partition_rows(request_body, "topics", "partitions", "partition_index", connection)
+        for topic_partition, row, _ in _partition_rows(
+            request_body, "topics", "partitions", "partition_index", connection
+        )
         if row.get("timestamp") == _LATEST
     }
     for topic_partition, row, path in _partition_rows(body, "topics", "partitions", "partition_index", connection):

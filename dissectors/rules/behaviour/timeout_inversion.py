@@ -130,7 +130,10 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
-    other_connection_ids = frozenset(other_connection.connection_id for other_connection in connection.run.state(ConnectionsByClient).others(connection))
+    other_connection_ids = frozenset(
+        other_connection.connection_id
+        for other_connection in connection.run.state(ConnectionsByClient).others(connection)
+    )
     if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
         return  # the last of several connections that the client closes
     abandoned = _AbandonedRequest(message.api, waited, allowed, other_connection_ids)
@@ -140,7 +143,11 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
 def _check_abandoned(abandoned: _AbandonedRequest, connection: ConnectionState) -> Iterator[Problem]:
     """Report a client that has again given up on a request, unless it has closed all its connections."""
     remaining = list(connection.run.state(ConnectionsByClient).others(connection))
-    if not (any(other_connection.connection_id in abandoned.other_connection_ids for other_connection in remaining) if abandoned.other_connection_ids else remaining):
+    if not (
+        any(other_connection.connection_id in abandoned.other_connection_ids for other_connection in remaining)
+        if abandoned.other_connection_ids
+        else remaining
+    ):
         return  # the client was closed
     api, waited, allowed = abandoned.api, abandoned.waited, abandoned.allowed
     key = (host_of(connection.client), connection.client_id, api)

@@ -108,7 +108,12 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     https://github.com/segmentio/kafka-go/issues/781
     """
     message, request_body = event.message, event.request_body
-    if message is None or request_body is None or message.diagnosis is not None or not (member := request_body.get("member_id")):
+    if (
+        message is None
+        or request_body is None
+        or message.diagnosis is not None
+        or not (member := request_body.get("member_id"))
+    ):
         return
     code, path = _member_error(message)
     refused = connection.run.state(_Members).refused

@@ -104,7 +104,9 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
         )
 
 
-def _fencing_error(event: ResponseReceived, message: Message, connection: ConnectionState) -> tuple[int, list[str]] | None:
+def _fencing_error(
+    event: ResponseReceived, message: Message, connection: ConnectionState
+) -> tuple[int, list[str]] | None:
     if message.api == "Produce":
         refused = connection.run.state(Producers).refused
         return next(
@@ -124,5 +126,7 @@ def _producer_text(request: Message, request_body: dict[str, object]) -> str:
         return f"transactional producer {name!r}"
     rows = chain.from_iterable(topic.partitions for topic in topic_records(request))
     batch = next((records.batch for records in rows if records.batch is not None), None)
-    producer_id = batch.producer_id if batch else request_body.get("producer_id", request_body.get("v3_and_below_producer_id"))
+    producer_id = (
+        batch.producer_id if batch else request_body.get("producer_id", request_body.get("v3_and_below_producer_id"))
+    )
     return f"producer {producer_id}"

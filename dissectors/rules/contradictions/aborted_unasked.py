@@ -64,10 +64,13 @@ def aborted_unasked(event: ResponseReceived, connection: ConnectionState) -> Ite
         for j, partition in enumerate(topic.partitions):
             if aborted_transactions := partition.row.get("aborted_transactions"):
                 yield Problem(
-                    f"{label((topic.key, partition.partition or 0), connection)}: the response lists {len(aborted_transactions)} aborted "
-                    f"transaction{'s' if len(aborted_transactions) > 1 else ''} although the consumer reads all records "
+                    f"{label((topic.key, partition.partition or 0), connection)}: the response lists "
+                    f"{len(aborted_transactions)} aborted "
+                    f"transaction{'s' if len(aborted_transactions) > 1 else ''} although the consumer reads all "
+                    "records "
                     "(isolation_level 0): clients may drop the records of producer "
-                    f"{aborted_transactions[0].get('producer_id')} from {aborted_transactions[0].get('first_offset')} on",
+                    f"{aborted_transactions[0].get('producer_id')} from {aborted_transactions[0].get('first_offset')} "
+                    "on",
                     **locate(message, "responses", i, "partitions", j, "aborted_transactions"),
                     hint="fix the broker: return null unless isolation_level is 1 (read_committed)",
                     expected="null",

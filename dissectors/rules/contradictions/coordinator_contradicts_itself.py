@@ -98,13 +98,18 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     """
     contradiction = connection.run.state(GrantedGenerations).contradiction
     message = event.message
-    if contradiction is None or message is None or contradiction.times < (REFUSALS if contradiction.members is None else REBALANCES):
+    if (
+        contradiction is None
+        or message is None
+        or contradiction.times < (REFUSALS if contradiction.members is None else REBALANCES)
+    ):
         return
     error = next((error for error in summary.errors(message) if error.code == contradiction.error), None)
     yield Problem(
         f"the coordinator contradicts itself: {_contradiction_text(contradiction, message.api)}",
         **locate(message, *parts(error.path if error is not None else "error_code")),
-        hint=f"fix the broker: {_fix_text(contradiction)}; check its log, and whether a second broker takes itself for the "
+        hint=f"fix the broker: {_fix_text(contradiction)}; check its log, and whether a second broker takes itself for "
+        "the "
         "coordinator of this group; the members do nothing wrong",
         cause=f"{contradiction.group} {message.api} {contradiction.error}",
     )
@@ -114,8 +119,10 @@ def _contradiction_text(contradiction: SelfContradiction, api: str) -> str:
     error, elapsed = contradiction.error.name, duration(contradiction.before)
     if contradiction.members is not None:
         return (
-            f"it answers {api} of group {contradiction.group!r} with {error} for the {_ordinal(contradiction.times)} time, although "
-            f"nobody has joined or left since generation {contradiction.generation} began {elapsed} before; each rebalance "
+            f"it answers {api} of group {contradiction.group!r} with {error} for the {_ordinal(contradiction.times)} "
+            "time, although "
+            f"nobody has joined or left since generation {contradiction.generation} began {elapsed} before; each "
+            "rebalance "
             f"leads to the same {contradiction.members} member{'s' if contradiction.members > 1 else ''}"
         )
     opening = f"{contradiction.times} times in a row it has refused {api} of group {contradiction.group!r} with {error}"
@@ -130,9 +137,7 @@ def _fix_text(contradiction: SelfContradiction) -> str:
         return "it must begin a rebalance only if a member joins, leaves or expires"
     if contradiction.error is Error.UNKNOWN_MEMBER_ID:
         return "it must know a member until its session expires"
-    return (
-        f"it must accept the {'epoch' if contradiction.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
-    )
+    return f"it must accept the {'epoch' if contradiction.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
 
 
 def _ordinal(number: int) -> str:

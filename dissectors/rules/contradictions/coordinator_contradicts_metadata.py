@@ -89,7 +89,8 @@ def coordinator_contradicts_metadata(event: ResponseReceived, connection: Connec
         metadata_text += f", and has no node {coordinator.node_id}"
     path = coordinator.path if message.api == "FindCoordinator" else ("brokers",)
     yield Problem(
-        f"FindCoordinator names {broker_text(coordinator)} as the coordinator of {conflict.subject}, but {metadata_text}",
+        f"FindCoordinator names {broker_text(coordinator)} as the coordinator of {conflict.subject}, but "
+        f"{metadata_text}",
         **locate(message, *path),
         hint="fix the server: a broker needs the same node id and address in Metadata and in FindCoordinator; "
         "clients look up the coordinator's id in Metadata",

@@ -121,7 +121,11 @@ def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> I
 
 
 def _check_returned_ends(
-    event: ResponseReceived, request_body: Mapping[str, Any], requested_at: int, ends: _Ends, connection: ConnectionState
+    event: ResponseReceived,
+    request_body: Mapping[str, Any],
+    requested_at: int,
+    ends: _Ends,
+    connection: ConnectionState,
 ) -> Iterator[Problem]:
     """Compare the ends with high watermarks of fetches before; keep them for those that follow."""
     message = event.message
@@ -135,7 +139,12 @@ def _check_returned_ends(
         for j, row in enumerate(topic.get("partitions") or ()):
             name, partition, offset = topic.get("topic", ""), row.get("partition", 0), row.get("end_offset", -1)
             requested_row, epoch = requested.get((name, partition)), row.get("leader_epoch", -1)
-            if requested_row is None or row.get("error_code") or offset < 0 or not 0 <= epoch == requested_row.get("leader_epoch"):
+            if (
+                requested_row is None
+                or row.get("error_code")
+                or offset < 0
+                or not 0 <= epoch == requested_row.get("leader_epoch")
+            ):
                 continue
             key = connection.server, name, partition
             current_epoch = requested_row.get("current_leader_epoch", -1)
@@ -146,7 +155,8 @@ def _check_returned_ends(
             if 0 <= current_epoch <= epoch and offset < watermark and 0 < requested_at - seen_at <= _WITHIN:
                 yield Problem(
                     f"OffsetForLeaderEpoch returned {offset} as the end of leader epoch {epoch} of {name}"
-                    f"[{partition}], but a fetch from {connection.server} {duration(requested_at - seen_at)} before had "
+                    f"[{partition}], but a fetch from {connection.server} {duration(requested_at - seen_at)} before "
+                    "had "
                     f"the high watermark {watermark}: the consumer takes this for lost records, and goes back",
                     **locate(message, "topics", i, "partitions", j, "end_offset"),
                     hint=_HINT,

@@ -117,7 +117,8 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
         if granted_epoch is None or epoch <= granted_epoch:
             continue
         yield Problem(
-            f"producer {producer_id} uses epoch {epoch}, but InitProducerId gave it epoch {granted_epoch} and nothing gave it "
+            f"producer {producer_id} uses epoch {epoch}, but InitProducerId gave it epoch {granted_epoch} and nothing "
+            "gave it "
             f"{epoch}: the client has raised the epoch itself",
             **locate(message, *path),
             hint="fix or upgrade the client: a transactional producer gets a new epoch only from the coordinator, with "
@@ -128,7 +129,9 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
         )
 
 
-def _learn_epoch(event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], connection: ConnectionState) -> None:
+def _learn_epoch(
+    event: ResponseReceived, epochs: BoundedDict[tuple[Any, int], int], connection: ConnectionState
+) -> None:
     message = event.message
     if message is None or message.diagnosis is not None or not message.well_formed or event.damaged:
         epochs.clear()

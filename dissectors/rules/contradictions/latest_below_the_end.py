@@ -119,7 +119,9 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
             if timestamp != _LATEST:
                 continue
             requested_at = event.request.at
-            watermark, start = (_recent_offset(source, key, requested_at) for source in (offsets.watermarks, offsets.starts))
+            watermark, start = (
+                _recent_offset(source, key, requested_at) for source in (offsets.watermarks, offsets.starts)
+            )
             if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
                 offsets.asked[key] = offsets.asked_at = event.at
                 connection.run.subscribe("S089")

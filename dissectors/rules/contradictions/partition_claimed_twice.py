@@ -121,7 +121,10 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
             message.spend(100 + len(message.frame))
             yield from _claims_in_join(event, request_body.get("group_id", ""))
         return
-    claims, member = connection.run.state(_Claims), (request_body.get("group_id", ""), request_body.get("member_id", ""))
+    claims, member = (
+        connection.run.state(_Claims),
+        (request_body.get("group_id", ""), request_body.get("member_id", "")),
+    )
     if message.body.get("error_code") or message.body.get("member_epoch", 0) <= 0:
         _withdraw_claims(member, claims)
         return
@@ -204,7 +207,8 @@ def _problem(claimed_partition: _GroupPartition, first: str, second: str, connec
     group = claimed_partition[0]
     partition_name = label(claimed_partition[1:], connection)
     return Problem(
-        f"members {first!r} and {second!r} of group {group!r} both claim to own {partition_name}, and the coordinator accepts "
+        f"members {first!r} and {second!r} of group {group!r} both claim to own {partition_name}, and the coordinator "
+        "accepts "
         "both",
         hint=_HINT,
         cause=group,

@@ -79,7 +79,8 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
             if batch is None or end is None or batch.base_offset <= end:
                 continue
             yield Problem(
-                f"{field} of {label((topic.key, partition.partition or 0), connection)} is {end} in a successful response "
+                f"{field} of {label((topic.key, partition.partition or 0), connection)} is {end} in a successful "
+                "response "
                 f"with records up to {batch.last_offset}"
                 + (f": the broker has not filled in the {name}" if end <= 0 else ""),
                 **locate(message, "responses", i, "partitions", j, field),

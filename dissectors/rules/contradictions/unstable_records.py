@@ -91,7 +91,12 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     if event.at - pending.last > _PENDING_FOR:
         pending.batches.clear()
     message, request_body = event.message, event.request_body
-    if message is not None and request_body is not None and is_read_committed(request_body) and not is_follower(request_body):
+    if (
+        message is not None
+        and request_body is not None
+        and is_read_committed(request_body)
+        and not is_follower(request_body)
+    ):
         for i, topic in enumerate(topic_records(message)):
             for j, partition in enumerate(topic.partitions):
                 stable_offset = partition.row.get("last_stable_offset", -1)
@@ -101,7 +106,8 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
                 early_batch = pending.batches.pop((connection.connection_id, topic_partition), None)
                 if early_batch is not None and stable_offset <= early_batch.offset:
                     yield Problem(
-                        f"{label(topic_partition, connection)}: a read_committed consumer got the batch at {early_batch.offset}, "
+                        f"{label(topic_partition, connection)}: a read_committed consumer got the batch at "
+                        f"{early_batch.offset}, "
                         f"although the last stable offset is still {stable_offset}: its transaction may be aborted",
                         **locate(message, "responses", i, "partitions", j, "last_stable_offset"),
                         hint="fix the broker: with isolation_level 1, return records below the last stable offset only",

@@ -93,11 +93,17 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
     if isinstance(event, ResponseReceived):
         request_body = event.request_body
         if request_body is not None and message.body.get("error_code") == 0:
-            generations[request_body.get("group_id", ""), request_body.get("member_id", "")] = request_body.get("generation_id", -1)
+            generations[request_body.get("group_id", ""), request_body.get("member_id", "")] = request_body.get(
+                "generation_id", -1
+            )
         return
     key = message.body.get("group_id", ""), message.body.get("member_id", "")
     synced_generation = generations.get(key)
-    if synced_generation is None or synced_generation < 0 or connection.run.state(MisledGroups).contains(key[0], event.at):
+    if (
+        synced_generation is None
+        or synced_generation < 0
+        or connection.run.state(MisledGroups).contains(key[0], event.at)
+    ):
         return
     message.spend(100 + len(message.frame))
     for index, protocol in enumerate(expand(message).get("protocols") or ()):
@@ -109,7 +115,8 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
             f"{owner} of member {key[1]!r} in group {key[0]!r} has generation {generation} with partitions that it "
             f"got in generation {synced_generation}, its previous generation",
             **locate(message, "protocols", index, "metadata"),
-            hint=f"fix or upgrade the client: after SyncGroup, its assignor must keep the generation ({synced_generation}) "
+            hint="fix or upgrade the client: after SyncGroup, its assignor must keep the generation "
+            f"({synced_generation}) "
             "together with the assignment",
             expected=f"generation {synced_generation}",
             got=str(generation),

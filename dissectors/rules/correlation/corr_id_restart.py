@@ -68,7 +68,8 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     previous_id, correlation_id = connection.state(InFlight).previous_id, event.message.correlation_id
     if 0 <= correlation_id <= MAX_RESTART_ID and MIN_PREVIOUS_ID <= previous_id < WRAP_THRESHOLD:
         yield Problem(
-            f"correlation ids restart at {correlation_id} after {previous_id}: more than one client seems to use this connection",
+            f"correlation ids restart at {correlation_id} after {previous_id}: more than one client seems to use this "
+            "connection",
             8,
             12,
             "header.correlation_id",

@@ -99,7 +99,8 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
         waited = blocking.until - request.at
         if blocking.requested_at <= request.at and waited >= connection.run.limit(MAX_WAIT) * SECOND:
             yield Problem(
-                f"{request_text(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",
+                f"{request_text(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the "
+                "server",
                 hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",
                 cause=blocking.api,
             )

@@ -116,7 +116,8 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         if late_requests:
             wait = wait_of(late_requests[0], event.at, connection)
             yield Problem(
-                f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)}: {wait.text}",
+                f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)}: "
+                f"{wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=_request_kind(late_requests[0]),

@@ -84,7 +84,8 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     if overtaking is None or event.request is None:
         return
     yield Problem(
-        f"the response to {request_text(event.request)} came {duration(event.at - overtaking.at)} after the response to "
+        f"the response to {request_text(event.request)} came {duration(event.at - overtaking.at)} after the response "
+        "to "
         f"the newer {request_text(overtaking.newer)}",
         4,
         8,

@@ -34,7 +34,8 @@ def _prefix_problem(message: Message, surplus: int) -> Problem:
 def _cast_length_problem(message: Message, length: CastLength, missing: int) -> Problem:
     kind = FRAME_KINDS[not message.is_request]
     return Problem(
-        f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {count_text(missing, 'byte')} early "
+        f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {count_text(missing, 'byte')} "
+        "early "
         "for that reason",
         hint=length.hint,
         severity=Severity.ERROR,

@@ -139,7 +139,10 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     if message is None or request is None or message.body.get("error_code"):
         return
     request_body, state = request.message.body, connection.run.state(_Statuses)
-    group, member = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[:MAX_NAME_LENGTH]
+    group, member = (
+        (request_body.get("group_id") or "")[:MAX_NAME_LENGTH],
+        (request_body.get("member_id") or "")[:MAX_NAME_LENGTH],
+    )
     if request_body.get("shutdown_application"):
         state.shutdown_by[group] = client_address_label(connection)
     statuses = {
@@ -156,7 +159,9 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
         index, row = statuses[code]
         detail = printable_text((row.get("status_detail") or "")[:_MAX_DETAIL])
         requester = state.shutdown_by.get(group) if code == _SHUTDOWN else None
-        subject = f"member {member[:MAX_NAME_LENGTH]!r} of {client_address_label(connection)} in " if status.of_member else ""
+        subject = (
+            f"member {member[:MAX_NAME_LENGTH]!r} of {client_address_label(connection)} in " if status.of_member else ""
+        )
         yield Problem(
             f"{subject}streams group {group!r} has status {status.name}"
             + (f" for {duration(event.at - since)}" if event.at > since else "")

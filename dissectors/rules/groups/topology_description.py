@@ -170,7 +170,8 @@ def _check_pushes(push: Message, group: str, description: _Description, at: int,
         hint = "the client must push once, after a heartbeat response with topology_description_required"
     else:
         text = (
-            f"the coordinator has requested the {description_text} again and again: {description.pushes} pushes within {elapsed} "
+            f"the coordinator has requested the {description_text} again and again: {description.pushes} pushes within "
+            f"{elapsed} "
             "succeeded, so it should have it"
         )
         hint = (

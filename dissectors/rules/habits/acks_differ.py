@@ -82,9 +82,15 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
         name = run.topic_names.get(topic.key, topic.key)
         if acks == _ALL:
             topics.safe[name] = client
-        elif acks == 1 and habits.sent == run.limit(ACKS_1) and (safe_client := topics.safe.get(name)) and safe_client != client:
+        elif (
+            acks == 1
+            and habits.sent == run.limit(ACKS_1)
+            and (safe_client := topics.safe.get(name))
+            and safe_client != client
+        ):
             yield Problem(
-                f"{client_label(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among others,"
+                f"{client_label(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among "
+                "others,"
                 f" which client {safe_client[1]!r} at {safe_client[0]} writes with acks=all",
                 hint="set acks=all (with min.insync.replicas=2 on the topic), as the others do",
                 cause=name,

@@ -115,7 +115,8 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
         and window.fetches * _PER_FETCH < window.commits
     ):
         yield Problem(
-            f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group {window.group!r}"
+            f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group "
+            f"{window.group!r}"
             f" within {duration(ns)}",
             hint="commit once per poll, after the loop over its records, or leave it to enable.auto.commit",
             cause=window.group,

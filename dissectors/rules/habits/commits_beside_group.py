@@ -98,7 +98,8 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     if commits.count >= run.limit(COMMITS):
         count, commits.count = commits.count, 0
         yield Problem(
-            f"{client_label(connection)} sent {count} commits for group {group!r} within {duration(event.at - commits.since)}"
+            f"{client_label(connection)} sent {count} commits for group {group!r} within "
+            f"{duration(event.at - commits.since)}"
             " without being a member, while the group has members",
             hint="give the program that assigns partitions itself a group.id of its own, or let it subscribe",
             cause=group,

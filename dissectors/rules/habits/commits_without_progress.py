@@ -89,7 +89,8 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     ns = max(window.ns, 1)
     if window.commits * SECOND >= connection.run.limit(RATE) * ns:
         yield Problem(
-            f"{window.commits - window.offset_moves} of {window.commits} commits that {client_label(connection)} sent for group"
+            f"{window.commits - window.offset_moves} of {window.commits} commits that {client_label(connection)} sent "
+            "for group"
             f" {window.group!r} within {duration(ns)} moved no offset",
             hint="commit only after a poll that returned records",
             cause=window.group,

@@ -72,12 +72,17 @@ def idempotence_off(event: RequestReceived, connection: ConnectionState) -> Iter
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     habits = connection.state(ProduceHabits)
-    if habits.sent != connection.run.limit(ACKS_ALL) or habits.producer_id >= 0 or event.message.body.get("acks") != _ALL:
+    if (
+        habits.sent != connection.run.limit(ACKS_ALL)
+        or habits.producer_id >= 0
+        or event.message.body.get("acks") != _ALL
+    ):
         return
     ranges = connection.state(Versions).ranges(connection)
     if ranges is not None and ApiKey.INIT_PRODUCER_ID in ranges:
         yield Problem(
-            f"{client_label(connection)} sent {habits.sent} Produce requests with acks=all on one connection, but without"
+            f"{client_label(connection)} sent {habits.sent} Produce requests with acks=all on one connection, but "
+            "without"
             " a producer id: a retry writes records twice or out of order",
             hint="set enable.idempotence=true in the producer",
             cause="idempotence",

@@ -101,7 +101,8 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     if count >= limit:
         report_state.is_done = True
         yield Problem(
-            f"{client_label(connection)} has {count} Produce requests for {label((topic_partition[0], topic_partition[1] or 0), connection)} in"
+            f"{client_label(connection)} has {count} Produce requests for "
+            f"{label((topic_partition[0], topic_partition[1] or 0), connection)} in"
             " flight without idempotence: one that fails and is repeated changes the order of the records",
             hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",
             cause="in flight",

@@ -115,7 +115,8 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
         (first_topics, first_member), (second_topics, second_member), *_ = by_topics.items()
         yield Problem(
             f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
-            f" members: {first_member!r} to {_name_list(first_topics)}, {second_member!r} to {_name_list(second_topics)}",
+            f" members: {first_member!r} to {_name_list(first_topics)}, {second_member!r} to "
+            f"{_name_list(second_topics)}",
             hint="give each application a group.id of its own",
             cause=group,
         )
@@ -189,7 +190,8 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     elif generations.count(group, generation) >= run.limit(ASSIGNORS):
         (first_names, first_member), (second_names, second_member), *_ = by_names.items()
         yield Problem(
-            f"members of group {group!r} have different assignors: {first_member!r} {_name_list(first_names)}, {second_member!r}"
+            f"members of group {group!r} have different assignors: {first_member!r} {_name_list(first_names)}, "
+            f"{second_member!r}"
             f" {_name_list(second_names)}; the group uses {message.body.get('protocol_name')!r}",
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
@@ -207,7 +209,11 @@ def _led_group(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]]
     if message is None or request_body is None or message.body.get("error_code"):
         return None
     members = message.body.get("members") or []
-    if len(members) < 2 or request_body.get("protocol_type") != "consumer" or message.body.get("protocol_name") == "stream":
+    if (
+        len(members) < 2
+        or request_body.get("protocol_type") != "consumer"
+        or message.body.get("protocol_name") == "stream"
+    ):
         return None
     return request_body.get("group_id") or "", message.body.get("generation_id", -1), members
 

@@ -86,7 +86,8 @@ def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iter
         if is_refused(connection):
             return  # clients request Metadata after most errors: E002 names what is wrong
         yield Problem(
-            f"{client_label(connection)} requested Metadata {count} times within {duration(event.at - responses.since)} on one"
+            f"{client_label(connection)} requested Metadata {count} times within "
+            f"{duration(event.at - responses.since)} on one"
             " connection",
             hint="request Metadata once, not for each message or call; leave metadata.max.age.ms at 5 minutes",
             cause="metadata storm",

@@ -114,7 +114,8 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
             large_batches[name] = count, largest = count + 1, max(largest, size)
             if count == run.limit(BATCHES):
                 yield Problem(
-                    f"{client_label(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, whose"
+                    f"{client_label(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, "
+                    "whose"
                     f" limit is {limit:,} bytes",
                     hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client",
                     cause=name,

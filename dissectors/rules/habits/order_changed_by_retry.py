@@ -78,7 +78,8 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
         if later_count := producers.accepted_since(connection.server, topic_partition, attempt):
             yield Problem(
                 f"{client_label(connection)} sends a batch for {label(topic_partition, connection)} again, which"
-                f" {attempt.outcome(topic_partition)}, after {later_count} later {'batches were' if later_count > 1 else 'batch was'}"
+                f" {attempt.outcome(topic_partition)}, after {later_count} later "
+                f"{'batches were' if later_count > 1 else 'batch was'}"
                 " accepted: its records come after theirs",
                 **locate(event.message, *path),
                 hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",

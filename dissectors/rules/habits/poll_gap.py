@@ -122,13 +122,20 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
         body = event.message.body
         interval = body.get("rebalance_timeout_ms", 0) * _MS
         joining_consumer = consumers.touch(client, lambda: _Consumer(body.get("group_id") or "", interval))
-        joining_consumer.group, joining_consumer.interval, joining_consumer.gaps = body.get("group_id") or "", interval, 0
+        joining_consumer.group, joining_consumer.interval, joining_consumer.gaps = (
+            body.get("group_id") or "",
+            interval,
+            0,
+        )
         return
     consumer = consumers.get(client)
     if consumer is None:
         return
     other_connections = run.state(ConnectionsByClient).others(connection)
-    last = max((other_connection.state(Fetches).answered_at for other_connection in (connection, *other_connections)), default=0)
+    last = max(
+        (other_connection.state(Fetches).answered_at for other_connection in (connection, *other_connections)),
+        default=0,
+    )
     gap, interval = event.at - last, consumer.interval
     is_long = last > 0 and gap * 100 >= interval * run.limit(SHARE)
     records = consumer.records

@@ -99,7 +99,8 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
     if new_ids.count >= run.limit(PRODUCERS):
         count, new_ids.count = new_ids.count, 0
         yield Problem(
-            f"{client_label(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so many new"
+            f"{client_label(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so "
+            "many new"
             " producer ids it got",
             hint="create one producer per process, and share it: it is thread-safe; close those that you no longer use",
             cause=str(client_key(connection)),

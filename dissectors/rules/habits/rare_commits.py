@@ -111,13 +111,19 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
     """
     request_body, run = event.request_body, connection.run
-    member = run.state(Members).find(request_body.get("group_id"), request_body.get("member_id")) if request_body else None
+    member = (
+        run.state(Members).find(request_body.get("group_id"), request_body.get("member_id")) if request_body else None
+    )
     if member is None or not member.session:
         return
     fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
     last_commit = run.state(_Members).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
     advance = run.state(Commits).advance or 0
-    if event.at - last_commit.at > member.session and fetches - last_commit.fetches >= run.limit(FETCHES) and advance > 0:
+    if (
+        event.at - last_commit.at > member.session
+        and fetches - last_commit.fetches >= run.limit(FETCHES)
+        and advance > 0
+    ):
         last_commit.since = last_commit.since or last_commit.at
         last_commit.late += 1
         last_commit.records += advance
@@ -127,8 +133,10 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if last_commit.late >= run.limit(COMMITS):
         pause = duration((event.at - last_commit.since) // last_commit.late)
         yield Problem(
-            f"{client_label(connection)} commits every {pause}, rarer than its session timeout in group {member.group!r},"
-            f" {duration(member.session)}: after a crash, about {last_commit.records // last_commit.late:,} records are read again",
+            f"{client_label(connection)} commits every {pause}, rarer than its session timeout in group "
+            f"{member.group!r},"
+            f" {duration(member.session)}: after a crash, about {last_commit.records // last_commit.late:,} records "
+            "are read again",
             hint="lower auto.commit.interval.ms (the default is 5 s), or commit after each poll",
             cause=member.group,
         )

@@ -137,7 +137,8 @@ def restart_not_static(event: RequestReceived | ResponseReceived, connection: Co
     if restarts.count >= run.limit(RESTARTS):
         count, restarts.count = restarts.count, 0
         yield Problem(
-            f"{client_label(connection)} left group {joined.group!r} and joined it as a new member on a new connection {count}"
+            f"{client_label(connection)} left group {joined.group!r} and joined it as a new member on a new connection "
+            f"{count}"
             f" times within {duration(event.at - restarts.since)}: the group rebalanced {2 * count} times for it",
             hint="set a group.instance.id of its own for each process, and a session.timeout.ms longer than a restart",
             cause=joined.group,

@@ -101,7 +101,8 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if streak.count >= run.limit(RETRIES):
         count, streak.count, streak.code = streak.count, 0, 0
         yield Problem(
-            f"{client_label(connection)} sent {count} {message.api} requests within {duration(event.at - streak.since)}, each"
+            f"{client_label(connection)} sent {count} {message.api} requests within "
+            f"{duration(event.at - streak.since)}, each"
             f" immediately after {error.name} to the one before",
             hint="make the client wait before it retries (retry.backoff.ms), and longer each time",
             cause=f"{message.api} {error.name}",

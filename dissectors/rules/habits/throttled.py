@@ -93,7 +93,8 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
         del throttled_clients[client]
         yield Problem(
             f"{connection.server} throttled {client_label(connection)} in {throttled_responses.count} responses within"
-            f" {duration(event.at - throttled_responses.since)}, for {duration(throttled_responses.total_ms * _MS)} in total",
+            f" {duration(event.at - throttled_responses.since)}, for {duration(throttled_responses.total_ms * _MS)} in "
+            "total",
             hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load",
             cause=str(client),
         )

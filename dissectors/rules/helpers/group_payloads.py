@@ -54,7 +54,9 @@ def group_payloads(message: Message, protocol_type: str | None = None) -> Iterat
     if message.layout is None:
         return
     count = 0
-    for data, path, field, rows, location in _find_payloads(message.body, embedded_locations(message.layout), (), "", ()):
+    for data, path, field, rows, location in _find_payloads(
+        message.body, embedded_locations(message.layout), (), "", ()
+    ):
         names = payload_names(location.reader, enclosing_text(rows, "protocol_type") or protocol_type)
         if names and data:
             count += 1
@@ -74,9 +76,13 @@ def _find_payloads(
         value = row.get(location.name)
         if isinstance(value, list):
             for index, element in enumerate(value):
-                yield from _find_payloads(element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row))
+                yield from _find_payloads(
+                    element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row)
+                )
         elif location.below and value is not None:
-            yield from _find_payloads(value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row))
+            yield from _find_payloads(
+                value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row)
+            )
         elif location.reader is not None and value is not None:
             yield value, (*path, location.name), field + location.name, (*rows, row), location
 
@@ -128,7 +134,9 @@ def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | N
     header, _, version = layouts_as_stated(name, data)
     payload_layout = with_prefix(name, version, *header.fields)
     values = decode(payload_layout, data).values
-    for inner, _, field, enclosing, location in _find_payloads(values, embedded_locations(payload_layout), (), "", rows):
+    for inner, _, field, enclosing, location in _find_payloads(
+        values, embedded_locations(payload_layout), (), "", rows
+    ):
         protocol_type = enclosing_text(enclosing, "protocol_type")
         names = payload_names(location.reader, protocol_type) or user_data_names(location.reader, enclosing)
         if names and inner and (diagnosis := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):

@@ -62,7 +62,9 @@ def add_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
     """The problem with a certain diagnosis, if the edit that wrote the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
-    diagnosis = certain_diagnosis(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
+    diagnosis = certain_diagnosis(
+        edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or ""
+    )
     return replace(problem, diagnosis=diagnosis)
 
 

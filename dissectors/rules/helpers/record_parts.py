@@ -110,4 +110,6 @@ def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
         decoded = base64.b64decode(data.strip(b'"')[:8])
     except (binascii.Error, ValueError):
         return None
-    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX_SIZE] in ids else None
+    return (
+        "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX_SIZE] in ids else None
+    )

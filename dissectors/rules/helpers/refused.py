@@ -87,9 +87,13 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
             break
         path = tuple(parts(error.path))
         target, row = _error_target(message.body, path, request_target)
-        contradicted = None if request_body is None else contradiction(message.api, message.version, error.code, request_body, row)
+        contradicted = (
+            None if request_body is None else contradiction(message.api, message.version, error.code, request_body, row)
+        )
         error_judgement = contradicted or judgement(message.api, error.code)
-        errors.append(ReturnedError(path, error.code, error.name, target, row, error_judgement, contradicted is not None))
+        errors.append(
+            ReturnedError(path, error.code, error.name, target, row, error_judgement, contradicted is not None)
+        )
     return errors
 
 
@@ -234,7 +238,9 @@ def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     for name in refusal.judgement.fields:
         value = element.get(name, request_body.get(name))
         if isinstance(value, str | int) or (value is None and (name in element or name in request_body)):
-            texts.append(f"{name} is {one_line(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
+            texts.append(
+                f"{name} is {one_line(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}"
+            )
     return f" ({', '.join(texts)})".replace("None", "null") if texts else ""
 
 
@@ -245,7 +251,9 @@ def _find_element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[
         return None
     for topic_row in _structs(request_body):
         if ("topic", topic) in _extended_target(topic_row, ()):
-            partitions = (struct for struct in _structs(topic_row) if ("partition", partition) in _extended_target(struct, ()))
+            partitions = (
+                struct for struct in _structs(topic_row) if ("partition", partition) in _extended_target(struct, ())
+            )
             return next(partitions, topic_row)
     return None
 

@@ -30,7 +30,13 @@ class Holder(NamedTuple):
 
 
 def holder_of(
-    topic_partition: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState, *, waits: bool = False
+    topic_partition: TopicPartition,
+    stable: int,
+    since: int,
+    at: int,
+    connection: ConnectionState,
+    *,
+    waits: bool = False,
 ) -> Holder:
     """What holds a partition at its last stable offset, which has not moved since then; `waits`: a consumer does.
 
@@ -39,7 +45,9 @@ def holder_of(
     """
     transactions = connection.run.state(OpenTransactions)
     topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
-    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(topic_partition, connection)
+    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(
+        topic_partition, connection
+    )
     if stable_offset is None or stable_offset.offset != stable or stable_offset.producer_id < 0:
         stable_offset = transactions.outside_batch(topic_partition, connection)
     if stable_offset is None or stable_offset.offset != stable:
@@ -84,13 +92,17 @@ def _open_holder(holder: TransactionalProducer, at: int, connection: ConnectionS
     return Holder(text, hint, Severity.INFO, "client", holder.name)
 
 
-def _hanging_holder(producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int) -> Holder:
+def _hanging_holder(
+    producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int
+) -> Holder:
     ending = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
     text = (
         f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {ending} "
         f"{duration(at - (producer.ended_at or at))} ago, but this partition has no marker of it"
     )
-    return Holder(text, f"end it with {_abort_command(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
+    return Holder(
+        text, f"end it with {_abort_command(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging"
+    )
 
 
 def _unobserved_holder(ids: str, topic_partition: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
@@ -101,9 +113,7 @@ def _unobserved_holder(ids: str, topic_partition: TopicPartition, stable: int, s
             f"does not know it, then {_abort_command(topic_partition, stable)} ends it"
         )
         return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
-    hint = (
-        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort_command(topic_partition, stable)}"
-    )
+    hint = f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort_command(topic_partition, stable)}"
     return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
 
 

@@ -56,7 +56,8 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     if message is not None and (warnings := warnings_of(message, "bool", "length")):
         location = warning_place(message, warnings[0])
         yield Problem(
-            f"{location['path']} of {message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
+            f"{location['path']} of {message.api} v{message.version}: "
+            f"{warnings[0].message}{others_suffix(len(warnings))}",
             **location,
             hint="compare the fields before it with the layout of this version: one may be missing or extra",
             blame=sender_of(message),

@@ -109,7 +109,9 @@ def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, Pay
             yield index, *first_departure
 
 
-def _record_departures(decoded_records: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
+def _record_departures(
+    decoded_records: list[dict[str, bytes | None]], topic: str, field: str
+) -> Iterator[tuple[str, PayloadDiagnosis]]:
     for record in decoded_records:
         names = record_names(topic, bytes(record["key"] or b"")) or ()
         for data, name in zip((record["key"], record["value"]), names, strict=False):

@@ -130,7 +130,9 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
             )
 
 
-def _check_member_response(event: ResponseReceived, request_body: dict[str, Any], assignments: _Assignments) -> Iterator[Problem]:
+def _check_member_response(
+    event: ResponseReceived, request_body: dict[str, Any], assignments: _Assignments
+) -> Iterator[Problem]:
     message = event.message
     assert message is not None
     group, member = request_body.get("group_id", ""), request_body.get("member_id", "")

@@ -11,7 +11,12 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import GroupPayload, payloads_departing_likewise, group_payloads, payload_departure
+from dissectors.rules.helpers.group_payloads import (
+    GroupPayload,
+    group_payloads,
+    payload_departure,
+    payloads_departing_likewise,
+)
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -109,7 +114,9 @@ def embedded_payload_layout(
         return
 
 
-def _is_reported_elsewhere(event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None) -> bool:
+def _is_reported_elsewhere(
+    event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None
+) -> bool:
     """Whether L028 or L029 reports the payload."""
     assert event.message is not None
     if protocol_type != "consumer":

@@ -76,7 +76,11 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or "topics" not in request_body:
         return
-    requested, topics, seen_topic = request_body["topics"], message.body.get("topics") or (), connection.state(_SeenTopic)
+    requested, topics, seen_topic = (
+        request_body["topics"],
+        message.body.get("topics") or (),
+        connection.state(_SeenTopic),
+    )
     if requested == [] and message.version > 0:
         if topics:
             yield Problem(

@@ -56,7 +56,9 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
                 f"does not name: it names {', '.join(sorted(map(repr, requested_topics))[:3])}",
                 **locate(event.message, array, index),
                 hint="check at which byte the server starts to read the request's body",
-                expected=f"one of {len(requested_topics)} topics of the request" if len(requested_topics) > 1 else repr(next(iter(requested_topics))),
+                expected=f"one of {len(requested_topics)} topics of the request"
+                if len(requested_topics) > 1
+                else repr(next(iter(requested_topics))),
                 got=repr(name),
             )
             return

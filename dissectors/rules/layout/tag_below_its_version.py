@@ -58,5 +58,7 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
                 **location,
                 hint=hint,
                 blame="client" if message.is_request else "broker",
-                diagnosis=certain_diagnosis(tagged_field.edit, location["path"], location["start"], location["end"], sentence, hint),
+                diagnosis=certain_diagnosis(
+                    tagged_field.edit, location["path"], location["start"], location["end"], sentence, hint
+                ),
             )

@@ -58,7 +58,9 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
     for path, _, row in structs_with_tags(message):
         for tag, data in row.get("_tags", ()):
             reported = connection.run.state(_ReportedTags).tags
-            if (key := (message.api_key, message.is_request, tag)) in reported or tag_of_other_version(message, path, tag):
+            if (key := (message.api_key, message.is_request, tag)) in reported or tag_of_other_version(
+                message, path, tag
+            ):
                 continue
             reported[key] = None
             yield Problem(

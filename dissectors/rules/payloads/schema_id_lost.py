@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import broken_prefix, schema_list, record_problem
+from dissectors.rules.helpers.record_parts import broken_prefix, record_problem, schema_list
 from dissectors.trackers.schema_uses import SchemaUses
 from dissectors.trackers.state import ConnectionState
 from dissectors.values.streams_topics import FORMAT
@@ -62,7 +62,8 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
         yield record_problem(
             event,
             part,
-            f"no schema id, but other records of the topic have {schema_list(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
+            f"no schema id, but other records of the topic have {schema_list(schemas.used)}"
+            + (f": {prefix_fault}" if prefix_fault else ""),
             hint="write it with the serializer of the topic's other producers, or to another topic",
             expected="a zero byte, then a 4-byte schema id",
         )

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import broken_prefix, schema_list, parts_with_problem, record_problem, problem_text
+from dissectors.rules.helpers.record_parts import (
+    broken_prefix,
+    parts_with_problem,
+    problem_text,
+    record_problem,
+    schema_list,
+)
 from dissectors.trackers.schema_uses import MIN_RECORDS, SchemaUses
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
@@ -87,7 +93,8 @@ def _unlisted_problems(event: RecordsDecoded, connection: ConnectionState) -> It
             yield record_problem(
                 event,
                 part,
-                f"{problem_text(part)}; other records of the topic have {schema_list(schemas.used)}" + (f": {prefix_fault}" if prefix_fault else ""),
+                f"{problem_text(part)}; other records of the topic have {schema_list(schemas.used)}"
+                + (f": {prefix_fault}" if prefix_fault else ""),
                 hint="put the schema into the directory; if the registry does not have it, the producer's id is wrong",
                 severity=None if prefix_fault else Severity.INFO,
                 cause=part.value.schema,

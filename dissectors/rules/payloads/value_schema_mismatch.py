@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import parts_with_problem, record_problem, problem_text, schema_name
+from dissectors.rules.helpers.record_parts import parts_with_problem, problem_text, record_problem, schema_name
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
 

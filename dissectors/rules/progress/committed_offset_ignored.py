@@ -137,10 +137,12 @@ def _check_fetches(event: RequestReceived, positions: _Positions, connection: Co
             " with the member_epoch of its last heartbeat response" if refusal.code == Error.STALE_MEMBER_EPOCH else ""
         )
         yield Problem(
-            f"OffsetFetch of {key[2][0]}[{topic_partition[1]}] for group {refusal.group!r} was refused with {name}, and the "
+            f"OffsetFetch of {key[2][0]}[{topic_partition[1]}] for group {refusal.group!r} was refused with {name}, "
+            "and the "
             f"consumer reads from {offset}, the {kind} that ListOffsets returned, as if nothing were committed",
             **locate(event.message, *path, "fetch_offset"),
-            hint=f"fix the client: it must repeat OffsetFetch{retry_note}; only committed_offset -1 without an error means "
+            hint=f"fix the client: it must repeat OffsetFetch{retry_note}; only committed_offset -1 without an error "
+            "means "
             "that nothing is committed",
             cause=key[2][0],
         )
@@ -164,7 +166,9 @@ def _listed_offsets(
         yield topic.get("name", ""), topic.get("partitions") or [], timestamps
 
 
-def _lookup_results(body: Mapping[str, Any], request_body: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
+def _lookup_results(
+    body: Mapping[str, Any], request_body: Mapping[str, Any]
+) -> Iterator[tuple[str, TopicPartition, int]]:
     """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
     groups = {group.get("group_id"): group for group in body.get("groups") or ()}
     for group in request_body.get("groups") or [request_body]:

@@ -228,7 +228,8 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if is_refused(connection):
         return  # it asks the same between its attempts
     yield Problem(
-        f"{client_text(connection)} sent the same {message.api} v{message.version}{_subject_text(event)} {repetition.times} "
+        f"{client_text(connection)} sent the same {message.api} v{message.version}{_subject_text(event)} "
+        f"{repetition.times} "
         "times"
         f" within {duration(elapsed)} and got the same answer without an error each time, and sent nothing else: "
         "nothing changes",

@@ -169,10 +169,16 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
         return
     for partition in connection.state(RepeatedBatches).stuck(event, connection):
         contents, elapsed = partition.contents, event.at - partition.since
-        if contents is None or contents.newest < partition.offset or partition.times < THRESHOLD or elapsed < MIN_DURATION:
+        if (
+            contents is None
+            or contents.newest < partition.offset
+            or partition.times < THRESHOLD
+            or elapsed < MIN_DURATION
+        ):
             continue
         fetches_text = (
-            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within {duration(elapsed)} got "
+            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within "
+            f"{duration(elapsed)} got "
             f"the same records, up to offset {contents.newest}: "
         )
         reason, hint = (

@@ -122,7 +122,13 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
                 continue
             epochs = _epochs(request_body) if epochs is None else epochs
             topic_partition = topic_name_or_id(topic), next((row[name] for name in _INDEXES if name in row), 0)
-            epoch_refusals = _count_refusal(refusals, (client_key(connection), message.api, topic_partition), epochs.get(topic_partition), code, event.at)
+            epoch_refusals = _count_refusal(
+                refusals,
+                (client_key(connection), message.api, topic_partition),
+                epochs.get(topic_partition),
+                code,
+                event.at,
+            )
             if problem := _find_problem(epoch_refusals, topic_partition, event.request.at, message.api, connection):
                 yield problem.at(event, (field, i, "partitions", j, "error_code"))
 
@@ -136,20 +142,30 @@ class _EpochProblem:
 
     def at(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
         assert event.message is not None
-        return Problem(self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.partition_name)
+        return Problem(
+            self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.partition_name
+        )
 
 
 def _find_problem(
-    epoch_refusals: _EpochRefusals, topic_partition: TopicPartition, requested_at: int, api: str, connection: ConnectionState
+    epoch_refusals: _EpochRefusals,
+    topic_partition: TopicPartition,
+    requested_at: int,
+    api: str,
+    connection: ConnectionState,
 ) -> _EpochProblem | None:
     """What is wrong with refusals, once there are enough."""
     topic, partition = topic_partition
     seen_epoch = connection.run.state(ClusterViews).leader_epoch(
         connection, (connection.run.topic_names.get(topic, topic), partition)
     )
-    is_ignored = seen_epoch is not None and seen_epoch.at < requested_at and _fits_better(seen_epoch.epoch, epoch_refusals)
+    is_ignored = (
+        seen_epoch is not None and seen_epoch.at < requested_at and _fits_better(seen_epoch.epoch, epoch_refusals)
+    )
     elapsed = epoch_refusals.last - epoch_refusals.since
-    if epoch_refusals.times < IGNORED or (not is_ignored and (epoch_refusals.times < THRESHOLD or elapsed < MIN_DURATION)):
+    if epoch_refusals.times < IGNORED or (
+        not is_ignored and (epoch_refusals.times < THRESHOLD or elapsed < MIN_DURATION)
+    ):
         return None
     name, error = label(topic_partition, connection), Error(epoch_refusals.code).name
     epoch = f"with current_leader_epoch {epoch_refusals.epoch} " if epoch_refusals.epoch is not None else ""
@@ -160,7 +176,8 @@ def _find_problem(
     if is_ignored and seen_epoch is not None:
         return _EpochProblem(
             f"{text}, although Metadata gave it leader epoch {seen_epoch.epoch}",
-            f"fix or upgrade the client: it must use leader_epoch {seen_epoch.epoch} of Metadata as current_leader_epoch",
+            f"fix or upgrade the client: it must use leader_epoch {seen_epoch.epoch} of Metadata as "
+            "current_leader_epoch",
             None,
             name,
         )
@@ -185,7 +202,11 @@ def _fits_better(epoch: int, epoch_refusals: _EpochRefusals) -> bool:
     """Whether the leader may accept an epoch of Metadata: it is newer than a fenced one, older than an unknown one."""
     if epoch_refusals.epoch is None:
         return False
-    return epoch > epoch_refusals.epoch if epoch_refusals.code == Error.FENCED_LEADER_EPOCH else epoch < epoch_refusals.epoch
+    return (
+        epoch > epoch_refusals.epoch
+        if epoch_refusals.code == Error.FENCED_LEADER_EPOCH
+        else epoch < epoch_refusals.epoch
+    )
 
 
 def _refresh_note(seen_epoch: SeenEpoch | None, epoch_refusals: _EpochRefusals) -> str:
@@ -202,7 +223,12 @@ def _count_refusal(
     at: int,
 ) -> _EpochRefusals:
     epoch_refusals = refusals.get(key)
-    if epoch_refusals is None or epoch_refusals.epoch != epoch or epoch_refusals.code != code or at - epoch_refusals.last > _MAX_GAP:
+    if (
+        epoch_refusals is None
+        or epoch_refusals.epoch != epoch
+        or epoch_refusals.code != code
+        or at - epoch_refusals.last > _MAX_GAP
+    ):
         epoch_refusals = refusals[key] = _EpochRefusals(epoch, code, at, at)
     epoch_refusals.times += 1
     epoch_refusals.last = at

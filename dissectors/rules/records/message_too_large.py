@@ -84,7 +84,8 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             content = f"{batch.records_count} records" if has_several_records else "one record"
             repeats_text = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
-                f"Produce to {label(topic_partition, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with "
+                f"Produce to {label(topic_partition, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} "
+                "bytes with "
                 f"{content} was refused with MESSAGE_TOO_LARGE{repeats_text}",
                 **locate(event.message, *path),
                 hint="raise max.message.bytes of the topic, or send smaller records; the producer may split a batch",

@@ -84,7 +84,11 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     now_ms = event.at // 1_000_000
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
-            if batch.magic and not is_recent(batch, event) and (fault_text := _timestamp_fault(batch.max_timestamp, now_ms)):
+            if (
+                batch.magic
+                and not is_recent(batch, event)
+                and (fault_text := _timestamp_fault(batch.max_timestamp, now_ms))
+            ):
                 name, span = _timestamp_field(batch)
                 yield Problem(
                     f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {fault_text}",

@@ -13,11 +13,11 @@ from dissectors.rules.helpers.refused import (
     ReturnedError,
     broker_text,
     client_name,
+    drop_partition,
     one_line,
     refusals,
     target_text,
     targets_text,
-    drop_partition,
 )
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -79,7 +79,9 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
             yield _problem(event, refusal, error_violations, connection)
 
 
-def explain_errors(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
+def explain_errors(
+    event: ResponseReceived, refused: list[ReturnedError]
+) -> list[tuple[ReturnedError, list[Violation]]]:
     """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
         return [(error, []) for error in refused]
@@ -92,8 +94,15 @@ def explain_errors(event: ResponseReceived, refused: list[ReturnedError]) -> lis
     explanations = []
     for error in refused:
         violations_by_target = by_target[error.code]
-        names = [name for _, name in error.target if name in violations_by_target] if error.target else list(violations_by_target)
-        error_violations = [*violations_by_target.get("", ()), *(violation for name in names if name for violation in violations_by_target[name])]
+        names = (
+            [name for _, name in error.target if name in violations_by_target]
+            if error.target
+            else list(violations_by_target)
+        )
+        error_violations = [
+            *violations_by_target.get("", ()),
+            *(violation for name in names if name for violation in violations_by_target[name]),
+        ]
         explanations.append((error, error_violations))
     return explanations
 

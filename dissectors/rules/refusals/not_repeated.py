@@ -155,7 +155,9 @@ def not_repeated(
             yield from _problem(refused_request, action, connection, severity=Severity.INFO)
         else:
             waited = (event.at - refused_request.at) // SECOND
-            yield from _problem(refused_request, f"the client has sent no {refused_request.key[1]} for {waited} s since", connection)
+            yield from _problem(
+                refused_request, f"the client has sent no {refused_request.key[1]} for {waited} s since", connection
+            )
 
 
 def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _PendingRefusals) -> None:

@@ -26,7 +26,7 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.owners import has_owner_reported, grace_period
+from dissectors.rules.refusals.owners import grace_period, has_owner_reported
 from dissectors.trackers.elections import SETTLING_TIME, Elections
 from dissectors.trackers.losses import Losses
 from dissectors.trackers.recurrence import SECOND

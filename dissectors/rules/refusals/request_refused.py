@@ -13,11 +13,11 @@ from dissectors.rules.helpers.refused import (
     ReturnedError,
     broker_text,
     client_name,
+    drop_partition,
     refusals,
     target_text,
     targets_text,
     values_text,
-    drop_partition,
 )
 from dissectors.rules.refusals.invalid_request import explain_errors
 from dissectors.rules.refusals.owners import has_owner_reported

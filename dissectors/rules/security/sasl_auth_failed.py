@@ -155,7 +155,9 @@ def sasl_auth_failed(
     times = connection.run.state(_Failures).count(key, event.at)
     mechanism = authentication.mechanism or "SASL"
     login_kind = "re-authentication" if authentication.is_reauthentication else "login"
-    failure_text = f"{mechanism} {login_kind} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
+    failure_text = (
+        f"{mechanism} {login_kind} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
+    )
     if authentication.by_token:
         hint = _DELEGATED
     elif mechanism.startswith("SCRAM-"):

@@ -19,9 +19,9 @@ from dissectors.trackers.share_acquisitions import (
     Acquisition,
     EndedAcquisition,
     ShareAcquisitions,
+    acknowledge_errors,
     acknowledgements,
     group_member_of,
-    acknowledge_errors,
 )
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import client_address_label
@@ -124,7 +124,8 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
             continue
         if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
-                f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} of "
+                f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
+                "of "
                 f"{label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
@@ -143,10 +144,16 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
     ]
     own_ended = [acquisition for acquisition in ended if acquisition.acquisition.member == member]
     if own_ended and own_ended[-1].by is not None:
-        return f"it had {_PAST_TENSES.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
+        return (
+            f"it had {_PAST_TENSES.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
+        )
     # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
-    last_acknowledged = max((index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1)
-    own_acquisitions = [entry.acquisition for entry in own_ended[last_acknowledged + 1 :]] + [entry for entry in held if entry.member == member]
+    last_acknowledged = max(
+        (index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1
+    )
+    own_acquisitions = [entry.acquisition for entry in own_ended[last_acknowledged + 1 :]] + [
+        entry for entry in held if entry.member == member
+    ]
     if not own_acquisitions:
         holder = next(iter(held), None)
         return f"{holder.client} has them since {duration(at - holder.at)}, not this member" if holder else ""
@@ -154,7 +161,8 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
     if until is None or until > at:
         return ""
     return (
-        f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got them; "
+        f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got "
+        "them; "
         f"{_later_delivery_text(held, own_acquisitions[0], ended, at)}"
     )
 

@@ -111,10 +111,15 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
         acquisition = archived.acquisition
         pronoun = "it" if acquisition.first == acquisition.last else "them"
         reason = "the lock ran out" if archived.by is None else f"{acquisition.client} released {pronoun}"
-        records = f"offset {acquisition.first}" if acquisition.first == acquisition.last else f"offsets {acquisition.first} to {acquisition.last}"
+        records = (
+            f"offset {acquisition.first}"
+            if acquisition.first == acquisition.last
+            else f"offsets {acquisition.first} to {acquisition.last}"
+        )
         yield Problem(
             f"{records} of {label(topic_partition, connection)} will not be delivered again to share group {group!r}: "
-            f"{reason} at delivery {acquisition.deliveries}, so the broker archived {pronoun}, or wrote {pronoun} to the group's dead "
+            f"{reason} at delivery {acquisition.deliveries}, so the broker archived {pronoun}, or wrote {pronoun} to "
+            "the group's dead "
             "letter queue",
             hint="reject records that can never be processed, instead of releasing them, and store them elsewhere "
             "(errors.deadletterqueue.topic.name of the group, KIP-1191); if processing may succeed later, raise the "

@@ -91,10 +91,16 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
     sessions = connection.run.state(ShareAcquisitions).sessions
     own_session = sessions.get((connection.connection_id, group, member))
     other_session = next(
-        (session for key, session in reversed(sessions.items()) if key[1:] == (group, member) and session is not own_session),
+        (
+            session
+            for key, session in reversed(sessions.items())
+            if key[1:] == (group, member) and session is not own_session
+        ),
         None,
     )
-    reason, blame, severity = _refusal_reason(epoch, own_session, other_session, event.at, midstream=connection.midstream)
+    reason, blame, severity = _refusal_reason(
+        epoch, own_session, other_session, event.at, midstream=connection.midstream
+    )
     if reason:
         yield Problem(
             f"{message.api} of {client_address_label(connection)} in share group {group!r} was refused with "
@@ -117,7 +123,8 @@ def _refusal_reason(
         if other_session is not None:
             since = duration(at - other_session.at)
             text = (
-                f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one {since} before; "
+                f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one {since} "
+                "before; "
                 "the session ended with that connection"
             )
             return text, "client", Severity.INFO
@@ -132,6 +139,8 @@ def _refusal_reason(
         if other_session is not None and other_session.at >= own_session.at:
             text = f"{other_session.client} used the same member id {duration(at - other_session.at)} before (epoch {other_session.epoch})"
             return text, "client", Severity.WARNING
-        text = f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted {since} before"
+        text = (
+            f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted {since} before"
+        )
         return f"{text}: it has lost the session", "broker", Severity.WARNING
     return f"it sent epoch {epoch}, but the next one is {next_epoch}", "client", Severity.WARNING

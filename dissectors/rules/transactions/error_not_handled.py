@@ -14,7 +14,14 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import NOT_ENDED_DEADLINE
 
 
-@rule("T005", severity=Severity.WARNING, events=(DeadlinePassed,), deadline=NOT_ENDED_DEADLINE, since="0.1", blame="client")
+@rule(
+    "T005",
+    severity=Severity.WARNING,
+    events=(DeadlinePassed,),
+    deadline=NOT_ENDED_DEADLINE,
+    since="0.1",
+    blame="client",
+)
 def error_not_handled(event: DeadlinePassed, _connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a producer aborts its transaction, or gets a new epoch, after an error that waiting does not end.
 

@@ -87,7 +87,8 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ):
         return  # the same producer, which has a new epoch
     yield Problem(
-        f"{client_address_label(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) was "
+        f"{client_address_label(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) "
+        "was "
         f"fenced: {message.api} was refused with {error_name(field.code)}, because {owner.client} had called "
         f"InitProducerId for the same id {duration(event.at - owner.initialized_at)} before and got epoch "
         f"{owner.epoch}",

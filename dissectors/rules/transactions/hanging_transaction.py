@@ -100,13 +100,18 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
     for partition in partition_ends(event.message).held:
         topic_partition = partition.topic, partition.partition
         stable_offset = connection.run.state(StableOffsets).of(topic_partition, connection)
-        if stable_offset is None or event.at < max(stable_offset.due, stable_offset.since + limit) or stable_offset.end <= stable_offset.begin:
+        if (
+            stable_offset is None
+            or event.at < max(stable_offset.due, stable_offset.since + limit)
+            or stable_offset.end <= stable_offset.begin
+        ):
             continue
         stable_offset.due = event.at + limit
         holder = holder_of(topic_partition, stable_offset.offset, stable_offset.since, event.at, connection)
         partition_name = label(topic_partition, connection)
         yield Problem(
-            f"{partition_name}: the last stable offset {stable_offset.offset} has not moved for {duration(event.at - stable_offset.since)}, while "
+            f"{partition_name}: the last stable offset {stable_offset.offset} has not moved for "
+            f"{duration(event.at - stable_offset.since)}, while "
             f"{count_text(stable_offset.end - stable_offset.begin, 'record')} were written after it: {holder.text}",
             hint=holder.hint,
             severity=holder.severity,

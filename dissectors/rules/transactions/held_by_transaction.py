@@ -50,7 +50,9 @@ class _HeldPartitions:
     """
 
     def __init__(self) -> None:
-        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]] = BoundedDict(_MAX_CONNECTIONS)
+        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]] = BoundedDict(
+            _MAX_CONNECTIONS
+        )
 
 
 @rule(
@@ -147,7 +149,11 @@ def held_by_transaction(
     elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
         topic_partition, fetches = event.about, connection.state(Fetches)
         held = state.get(key, {}).get(topic_partition)
-        if held is not None and fetches.waits_at(topic_partition, held.stable) and event.at - fetches.answered_at < _RECENT:
+        if (
+            held is not None
+            and fetches.waits_at(topic_partition, held.stable)
+            and event.at - fetches.answered_at < _RECENT
+        ):
             yield _recheck(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).offsets(event.request)
@@ -192,7 +198,8 @@ def _problem(topic_partition: TopicPartition, held: _HeldPartition, at: int, con
     """What holds a partition."""
     partition_name, lag = label(topic_partition, connection), held.end - held.stable
     text = (
-        f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to the high "
+        f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to "
+        "the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
     holder = holder_of(topic_partition, held.stable, held.since, at, connection, waits=True)

@@ -99,7 +99,12 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
     message, request_body = event.message, event.request_body
-    if message is None or request_body is None or request_body.get("protocol_type") != "consumer" or message.body.get("error_code"):
+    if (
+        message is None
+        or request_body is None
+        or request_body.get("protocol_type") != "consumer"
+        or message.body.get("error_code")
+    ):
         return
     if not _has_newer_protocol(connection):
         return

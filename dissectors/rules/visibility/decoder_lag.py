@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dissectors.connections.events import INSPECTOR_WAS_BEHIND, BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.connections.events import (
+    INSPECTOR_WAS_BEHIND,
+    BytesSkipped,
+    ConnectionEnded,
+    RequestReceived,
+    ResponseReceived,
+)
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER, is_allowed, require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.offsets import TopicPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -47,15 +47,23 @@ def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Map
     try:
         if from_client:
             require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-        errors = {topic_partition: _check_partition(request, topic_partition, from_client) for topic_partition in topic_partitions}
+        errors = {
+            topic_partition: _check_partition(request, topic_partition, from_client)
+            for topic_partition in topic_partitions
+        }
         if any(errors.values()):  # all or nothing
             return _results(entry, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
         transactions = coordinated_transactions(request, transactional_id)
         producer = Producer(entry["producer_id"], entry["producer_epoch"])
         if not entry.get("verify_only"):
-            transactions.add(transactional_id, producer, topic_partitions, version=0 if from_client else EPOCH_BUMP_VERSION)
+            transactions.add(
+                transactional_id, producer, topic_partitions, version=0 if from_client else EPOCH_BUMP_VERSION
+            )
             return _results(entry, lambda place: Error.NONE)
-        verification_errors = {topic_partition: _verify(transactions, transactional_id, producer, topic_partition) for topic_partition in topic_partitions}
+        verification_errors = {
+            topic_partition: _verify(transactions, transactional_id, producer, topic_partition)
+            for topic_partition in topic_partitions
+        }
         return _results(entry, verification_errors.__getitem__)
     except ApiError as api_error:
         error = error_for_version(api_error.error, is_known=request.version >= 2)
@@ -69,7 +77,9 @@ def _check_partition(request: Request, topic_partition: TopicPartition, from_cli
     return Error.NONE if exists else Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _verify(transactions: Transactions, transactional_id: str, producer: Producer, topic_partition: TopicPartition) -> Error:
+def _verify(
+    transactions: Transactions, transactional_id: str, producer: Producer, topic_partition: TopicPartition
+) -> Error:
     try:
         transactions.verify(transactional_id, producer, topic_partition=topic_partition)
     except ApiError as api_error:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.quotas import ENTITY_TYPES, KEYS, Entity, Quotas
 from kproxy.broker.registry import Body, api

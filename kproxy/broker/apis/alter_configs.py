@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.apis.incremental_alter_configs import apply_settings, alter_each
+from kproxy.broker.apis.incremental_alter_configs import alter_each, apply_settings
 from kproxy.broker.configs import CODES
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

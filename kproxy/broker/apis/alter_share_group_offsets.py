@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -48,7 +48,8 @@ async def _alter_topic(request: Request, group: ShareGroup, entry: Mapping[str, 
         "topic_name": entry["topic_name"],
         "topic_id": topic.id if topic is not None else NULL_UUID,
         "partitions": [
-            _alter_partition(request, group, entry["topic_name"], partition) async for partition in paced(entry["partitions"])
+            _alter_partition(request, group, entry["topic_name"], partition)
+            async for partition in paced(entry["partitions"])
         ],
     }
 

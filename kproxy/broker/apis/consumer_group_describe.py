@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.access import is_allowed, authorized_operations, require
+from kproxy.broker.access import authorized_operations, is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced

@@ -19,9 +19,9 @@ from typing import Any
 
 from kproxy.broker.access import is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import ASSIGNORS
-from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING
+from kproxy.broker.groups.consumer_member import LEAVING, LEAVING_TEMPORARILY
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.registry import Body, api

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import is_allowed
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.requester import principal_fields, principal, requester_principal
+from kproxy.broker.security.requester import principal, principal_fields, requester_principal
 from kproxy.broker.security.tokens import Tokens
 
 _NO_TIMES: Final = {"issue_timestamp_ms": -1, "expiry_timestamp_ms": -1, "max_timestamp_ms": -1}

@@ -14,7 +14,7 @@ from typing import Any
 from kproxy.broker.access import CLUSTER, is_allowed, require
 from kproxy.broker.configs import Configs
 from kproxy.broker.configs.alteration import check_settings
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

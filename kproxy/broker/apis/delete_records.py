@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 from kproxy.broker.log.settings import settings
 from kproxy.broker.pacing import paced

@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -44,7 +44,9 @@ def _delete_topic(request: Request, group_id: str, name: str) -> Mapping[str, An
         require(request, "READ", "TOPIC", name)
         if (topic := request.cluster.part(Topics).named(name)) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-        topic_id_partitions = [topic_id_partition for topic_id_partition in states.of(group_id) if topic_id_partition[0] == topic.id]
+        topic_id_partitions = [
+            topic_id_partition for topic_id_partition in states.of(group_id) if topic_id_partition[0] == topic.id
+        ]
         if not topic_id_partitions:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")
     except ApiError as api_error:

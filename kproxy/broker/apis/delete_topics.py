@@ -11,7 +11,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

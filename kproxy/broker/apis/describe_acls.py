@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acl, Acls, closes_connection, read_filter

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.quotas import ENTITY_TYPES, Entity, Quotas
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

@@ -5,7 +5,7 @@ Leaves out: the controllers' own endpoints (endpoint type 2 in version 1), which
 
 from __future__ import annotations
 
-from kproxy.broker.access import CLUSTER, NO_OPERATIONS, is_allowed, authorized_operations
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, authorized_operations, is_allowed
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -34,5 +34,7 @@ def describe_cluster(request: Request) -> Body:
             for node in cluster.nodes.values()
             if (node.up or includes_fenced) and is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
         ],
-        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER) if with_operations else NO_OPERATIONS,
+        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER)
+        if with_operations
+        else NO_OPERATIONS,
     }

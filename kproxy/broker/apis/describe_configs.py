@@ -14,7 +14,7 @@ from typing import Any, Final
 from kproxy.broker.access import require
 from kproxy.broker.configs import Config, Configs
 from kproxy.broker.configs.resources import Resource, find_resource
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -48,10 +48,14 @@ def _result(request: Request, entry: Mapping[str, Any], configs_left: int) -> Ma
     return {**identity, "configs": _describe_configs(request, described_resource, entry["configuration_keys"])}
 
 
-def _describe_configs(request: Request, described_resource: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
+def _describe_configs(
+    request: Request, described_resource: Resource, keys: list[str] | None
+) -> list[Mapping[str, Any]]:
     requested = None if keys is None else set(keys)
     configs = request.cluster.part(Configs).describe(described_resource.kind, described_resource.name)
-    return [_describe(request, config) for config in configs if requested is None or config.definition.name in requested]
+    return [
+        _describe(request, config) for config in configs if requested is None or config.definition.name in requested
+    ]
 
 
 def _describe(request: Request, config: Config) -> Mapping[str, Any]:

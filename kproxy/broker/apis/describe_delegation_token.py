@@ -12,7 +12,7 @@ from kproxy.broker.access import is_allowed
 from kproxy.broker.errors import ApiError
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.requester import principal_fields, principal, requester_principal
+from kproxy.broker.security.requester import principal, principal_fields, requester_principal
 from kproxy.broker.security.tokens import DelegationToken, Tokens
 
 

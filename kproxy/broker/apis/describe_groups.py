@@ -10,7 +10,7 @@ from typing import Any
 
 from kproxy.broker.access import authorized_operations, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.pacing import paced

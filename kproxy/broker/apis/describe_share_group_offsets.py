@@ -13,7 +13,7 @@ from typing import Any
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

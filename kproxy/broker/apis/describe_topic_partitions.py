@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kproxy.broker.access import is_allowed, authorized_operations
+from kproxy.broker.access import authorized_operations, is_allowed
 from kproxy.broker.apis.metadata import describe_topic
 from kproxy.broker.errors import Error
 from kproxy.broker.pacing import paced

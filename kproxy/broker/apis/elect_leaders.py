@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER, is_allowed
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -39,7 +39,9 @@ async def elect_leaders(request: Request) -> Body:
         async for topic in paced(requested):
             requested_partitions = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
             election_results = [
-                _election_result(request, topics, partition, kind) if partition else _unknown_partition(topic["topic"], index)
+                _election_result(request, topics, partition, kind)
+                if partition
+                else _unknown_partition(topic["topic"], index)
                 async for index, partition in paced(requested_partitions)
             ]
             results.append((topic["topic"], election_results))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kproxy.broker.change_signal import wait_for_any
 from kproxy.broker.errors import ApiError
-from kproxy.broker.fetching.partition_reader import PartitionReader, PartitionRead
+from kproxy.broker.fetching.partition_reader import PartitionRead, PartitionReader
 from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten_partitions, requested_partitions
 from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
@@ -67,7 +67,9 @@ def _context(request: Request) -> FetchContext:
     )
 
 
-async def _read_enough(request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]) -> list[PartitionRead]:
+async def _read_enough(
+    request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]
+) -> list[PartitionRead]:
     """Return the partitions' data once there is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
     max_bytes = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)

@@ -16,7 +16,7 @@ from dissectors.schemas.lines import ReleaseLine
 from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
 from kproxy.broker.coordinators import find_coordinator_node
-from kproxy.broker.errors import Error, ApiError, message_of
+from kproxy.broker.errors import ApiError, Error, message_of
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -45,7 +45,9 @@ async def find_coordinator(request: Request) -> Body:
     if request.version >= 4:
         message = "" if kind in _STATE_TOPICS else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
-        coordinators = {key: _find(request, key, kind) if is_valid else _invalid_key_type(line) async for key in paced(keys)}
+        coordinators = {
+            key: _find(request, key, kind) if is_valid else _invalid_key_type(line) async for key in paced(keys)
+        }
         return {"coordinators": [{"key": key, "error_message": message, **coordinators[key]} for key in keys]}
     response = _find(request, body["key"], kind) if is_valid else _invalid_key_type(line)
     error = response.get("error_code", Error.NONE)

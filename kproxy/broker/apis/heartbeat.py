@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups

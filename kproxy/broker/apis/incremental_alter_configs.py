@@ -16,7 +16,7 @@ from kproxy.broker.configs import Configs
 from kproxy.broker.configs.alteration import check_min_isr, check_settings
 from kproxy.broker.configs.checks import LIST
 from kproxy.broker.configs.resources import find_resource
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

@@ -6,7 +6,7 @@ Leaves out: two-phase commit (KIP-939), which is unfinished in Kafka too: v6 is 
 from __future__ import annotations
 
 from kproxy.broker.access import CLUSTER, is_allowed, is_allowed_on_any, require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions import NO_PRODUCER, Producer, Transactions
@@ -29,7 +29,9 @@ def _init_producer(request: Request) -> Producer:
     transactional_id = body["transactional_id"]
     if transactional_id is not None:
         require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
-    elif not is_allowed(request, "IDEMPOTENT_WRITE", "CLUSTER", CLUSTER) and not is_allowed_on_any(request, "WRITE", "TOPIC"):
+    elif not is_allowed(request, "IDEMPOTENT_WRITE", "CLUSTER", CLUSTER) and not is_allowed_on_any(
+        request, "WRITE", "TOPIC"
+    ):
         raise ApiError(Error.CLUSTER_AUTHORIZATION_FAILED)
     producer = Producer(body.get("producer_id", NO_PRODUCER), body.get("producer_epoch", NO_PRODUCER))
     if (producer.id == NO_PRODUCER) != (producer.epoch == NO_PRODUCER):

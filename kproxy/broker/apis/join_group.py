@@ -12,7 +12,7 @@ import functools
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic_member import JoinRequest
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.response_wait import wait_for_response

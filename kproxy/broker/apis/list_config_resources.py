@@ -32,7 +32,9 @@ def list_config_resources(request: Request) -> Body:
         return {"error_code": Error.UNSUPPORTED_VERSION}
     return {
         "config_resources": [
-            {"resource_name": name, "resource_type": code} for code in codes for name in _resource_names(request, _KINDS[code])
+            {"resource_name": name, "resource_type": code}
+            for code in codes
+            for name in _resource_names(request, _KINDS[code])
         ]
     }
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
@@ -91,7 +91,9 @@ def _result(request: Request, name: str, requested: Mapping[str, Any], *, is_dup
 
 def _readable_end(request: Request, log: Log) -> int:
     """Return one past the last offset that this client may read."""
-    is_read_committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
+    is_read_committed = (
+        request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
+    )
     return log.last_stable_offset if is_read_committed else log.high_watermark
 
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from dissectors.wire.layout import NULL_UUID
-from kproxy.broker.access import CLUSTER, NO_OPERATIONS, is_allowed, authorized_operations, require
+from kproxy.broker.access import CLUSTER, NO_OPERATIONS, authorized_operations, is_allowed, require
 from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -29,12 +29,17 @@ async def metadata(request: Request) -> Body:
     requested, topics = body["topics"], cluster.part(Topics)
     if requested is None or (request.version == 0 and not requested):
         visible = [topic async for topic in paced(list(topics)) if is_allowed(request, "DESCRIBE", "TOPIC", topic.name)]
-        topic_responses: Iterable[Mapping[str, Any]] = [_with_operations(request, topic) async for topic in paced(visible)]
+        topic_responses: Iterable[Mapping[str, Any]] = [
+            _with_operations(request, topic) async for topic in paced(visible)
+        ]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
         by_id = [topic for topic in requested if topic.get("topic_id", NULL_UUID) != NULL_UUID]
         missing: list[str] = []
-        topic_responses = [_requested_topic(request, topics, topic_request, missing) async for topic_request in paced(by_id or requested)]
+        topic_responses = [
+            _requested_topic(request, topics, topic_request, missing)
+            async for topic_request in paced(by_id or requested)
+        ]
         cluster.part(AutoCreation).create_later(missing)
     includes_operations = body.get("include_cluster_authorized_operations", False)
     return {
@@ -46,7 +51,9 @@ async def metadata(request: Request) -> Body:
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
         "topics": topic_responses,
-        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER) if includes_operations else NO_OPERATIONS,
+        "cluster_authorized_operations": authorized_operations(request, "CLUSTER", CLUSTER)
+        if includes_operations
+        else NO_OPERATIONS,
     }
 
 
@@ -75,7 +82,9 @@ def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
     includes_operations = request.body.get("include_topic_authorized_operations", False)
     return {
         **describe_topic(topic),
-        "topic_authorized_operations": authorized_operations(request, "TOPIC", topic.name) if includes_operations else NO_OPERATIONS,
+        "topic_authorized_operations": authorized_operations(request, "TOPIC", topic.name)
+        if includes_operations
+        else NO_OPERATIONS,
     }
 
 

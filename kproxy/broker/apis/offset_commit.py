@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offset_rows import OffsetRow, OffsetRows
 from kproxy.broker.groups.offsets import Offsets

@@ -11,7 +11,7 @@ from typing import Any, Final
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import is_allowed, require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offsets import CommittedOffset, Offsets, TopicPartition
 from kproxy.broker.pacing import paced
@@ -61,13 +61,18 @@ async def _fetch_all_topics(
     topics: dict[str, dict[str, Any]] = {}
     async for topic_partition, offset in paced(committed.items()):
         if is_allowed(request, "DESCRIBE", "TOPIC", topic_partition[0]):
-            topic = topics.setdefault(topic_partition[0], {"name": topic_partition[0], "topic_id": offset.topic_id, "partitions": []})
+            topic = topics.setdefault(
+                topic_partition[0], {"name": topic_partition[0], "topic_id": offset.topic_id, "partitions": []}
+            )
             topic["partitions"].append(_fetch_partition(topic_partition, committed, unstable))
     return list(topics.values())
 
 
 async def _fetch_topic(
-    request: Request, entry: Mapping[str, Any], committed: Mapping[TopicPartition, CommittedOffset], unstable: frozenset[TopicPartition]
+    request: Request,
+    entry: Mapping[str, Any],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    unstable: frozenset[TopicPartition],
 ) -> dict[str, Any]:
     topic_id, name = entry.get("topic_id", NULL_UUID), entry.get("name", "")
     if request.version >= 10:
@@ -83,7 +88,11 @@ async def _fetch_topic(
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 
-def _fetch_partition(topic_partition: TopicPartition, committed: Mapping[TopicPartition, CommittedOffset], unstable: frozenset[TopicPartition]) -> dict[str, Any]:
+def _fetch_partition(
+    topic_partition: TopicPartition,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    unstable: frozenset[TopicPartition],
+) -> dict[str, Any]:
     if topic_partition in unstable:
         return {"partition_index": topic_partition[1], **_NO_OFFSET, "error_code": Error.UNSTABLE_OFFSET_COMMIT}
     if (offset := committed.get(topic_partition)) is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -38,7 +38,9 @@ def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, 
     try:
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
-        partition = topics.find_led_partition(request.node, topic, entry["partition"], entry.get("current_leader_epoch", -1))
+        partition = topics.find_led_partition(
+            request.node, topic, entry["partition"], entry.get("current_leader_epoch", -1)
+        )
     except ApiError as api_error:
         return {"error_code": api_error.error, "leader_epoch": -1, "end_offset": -1}
     epoch, end = partition.log.epochs.end(entry["leader_epoch"], partition.log.end_offset)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from dissectors.records.formats import entries
 from kproxy.broker.access import is_allowed, require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.batch import Header, read_header

@@ -13,7 +13,7 @@ from typing import Any
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import check_state_request, handle_partitions, find_state
+from kproxy.broker.shares.state_requests import check_state_request, find_state, handle_partitions
 from kproxy.broker.shares.states import ShareStates
 
 

@@ -5,7 +5,7 @@ Leaves out: nothing. After a failed login, the broker responds and closes the co
 
 from __future__ import annotations
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

@@ -6,7 +6,7 @@ If the listener does not use SASL, or the client has already logged in, the resp
 
 from __future__ import annotations
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kproxy.broker.change_signal import wait_for_any
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.registry import Body, api
@@ -21,7 +21,12 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.share_reader import ShareReader, group_by_topic
-from kproxy.broker.shares.share_requests import apply_acknowledgements, end_on_disconnect, end_session, requesting_member
+from kproxy.broker.shares.share_requests import (
+    apply_acknowledgements,
+    end_on_disconnect,
+    end_session,
+    requesting_member,
+)
 
 
 @api("ShareFetch", lowest=1)
@@ -45,7 +50,11 @@ async def share_fetch(request: Request) -> Body:
             results = await _fetch(request, session, leaders)
         except ApiError as api_error:
             return {"error_code": api_error.error}
-    results = {topic_id_partition: result for topic_id_partition, result in results.items() if _must_send(session, topic_id_partition, result)}
+    results = {
+        topic_id_partition: result
+        for topic_id_partition, result in results.items()
+        if _must_send(session, topic_id_partition, result)
+    }
     for topic_id_partition, error in acknowledged_errors.items():
         result = results.setdefault(topic_id_partition, {"partition_index": topic_id_partition[1], "records": b""})
         result["acknowledge_error_code"] = error.get("error_code", Error.NONE)
@@ -93,7 +102,9 @@ def _session(request: Request, key: tuple[str, str], *, has_acknowledgements: bo
     return session
 
 
-async def _fetch(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[TopicIdPartition, dict[str, Any]]:
+async def _fetch(
+    request: Request, session: ShareSession, leaders: LeaderHints
+) -> dict[TopicIdPartition, dict[str, Any]]:
     """Return the acquired records of the session's partitions once there is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
     topic_id_partitions = _rotate(list(session.partitions), body["share_session_epoch"])

@@ -13,7 +13,7 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request

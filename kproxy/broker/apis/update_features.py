@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.features import Features
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
@@ -46,7 +46,11 @@ def _check_update(features: Features, update: Mapping[str, Any]) -> None:
     supported, current_level = features.known.get(name), features.level(name)
     prefix = "The update failed for all features since the following feature had an error: "
     message = f"{prefix}Invalid update version {level} for feature {name}. "
-    if supported is None or not (level == 0 or supported.lowest <= level <= supported.highest) or level < supported.lowest:
+    if (
+        supported is None
+        or not (level == 0 or supported.lowest <= level <= supported.highest)
+        or level < supported.lowest
+    ):
         range_ = f"versions {supported.lowest}-{supported.highest}" if supported else "the feature"
         raise ApiError(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {range_}.")
     is_upgrade = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.inflight import RecordState
-from kproxy.broker.shares.state_requests import check_state_request, combine_batches, handle_partitions, find_state
+from kproxy.broker.shares.state_requests import check_state_request, combine_batches, find_state, handle_partitions
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
 
 _MAX_BATCHES: Final = 10_000

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.access import CLUSTER, is_allowed
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.offsets import Offsets, TopicPartition
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.pacing import paced
@@ -68,7 +68,9 @@ def _end_transaction(request: Request, marker: Mapping[str, Any], topic_partitio
             return Error.NONE
         state = log.producers.get(producer_id)
         is_ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
-        if is_ongoing and marker.get("transaction_version", 0) >= EPOCH_BUMP_VERSION:  # ending it would have incremented the epoch
+        if (
+            is_ongoing and marker.get("transaction_version", 0) >= EPOCH_BUMP_VERSION
+        ):  # ending it would have incremented the epoch
             raise ApiError(Error.INVALID_PRODUCER_EPOCH)
         log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
     except ApiError as api_error:

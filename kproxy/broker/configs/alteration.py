@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from kproxy.broker.configs.checks import check, check_match
-from kproxy.broker.configs.configs import MIN_ISR, LISTENER_CONFIG, Configs
+from kproxy.broker.configs.configs import LISTENER_CONFIG, MIN_ISR, Configs
 from kproxy.broker.configs.facts import UNKNOWN, ConfigDefinition
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 
 _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from dissectors.schemas.lines import ReleaseLine
 from kproxy.broker.configs.facts import ConfigDefinition, definitions
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 
 _TYPES: Final = {1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG", 6: "DOUBLE", 7: "LIST"}
 _BOOLEAN: Final = 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs.facts import UNKNOWN, ConfigDefinition, all_definitions, definitions
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.features import Features
 
 if TYPE_CHECKING:
@@ -152,8 +152,12 @@ class Configs:
         """Return every config of a resource; with `settings`, as if these were set."""
         effective_settings = self.of(kind, name) if settings is None else settings
         listed = _definitions(kind, self.line.name)
-        unlisted = [self.definition(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
-        configs = (self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted])
+        unlisted = (
+            [self.definition(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
+        )
+        configs = (
+            self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted]
+        )
         # The default for all brokers only has what was set.
         return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT_SOURCE]
 
@@ -162,7 +166,9 @@ class Configs:
         first = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT_SOURCE)
         return Config(definition, first.value, first.source, synonyms)
 
-    def _values(self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]) -> Iterator[Setting]:
+    def _values(
+        self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]
+    ) -> Iterator[Setting]:
         if definition.name in settings:
             source = _DYNAMIC_DEFAULT if kind == "broker" and not name else _SET_SOURCES[kind]
             yield Setting(definition.name, settings[definition.name], source)

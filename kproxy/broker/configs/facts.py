@@ -52,7 +52,11 @@ def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     definitions_by_name = {}
     for row in _rows(kind):
         # Sorted by line: the first one that is not older than this release has its default.
-        older_defaults = (value for until, value in row["older"].items() if until == release_line.name or not release_line.since(until))
+        older_defaults = (
+            value
+            for until, value in row["older"].items()
+            if until == release_line.name or not release_line.since(until)
+        )
         definitions_by_name[row["name"]] = ConfigDefinition(
             name=row["name"],
             type=row["type"],

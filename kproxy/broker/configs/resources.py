@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER
 from kproxy.broker.configs.configs import CODES, Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
@@ -132,7 +132,9 @@ class PartitionReader:
             raise ApiError(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
-    def _read(self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> PartitionRead:
+    def _read(
+        self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool
+    ) -> PartitionRead:
         log = partition.log
         if not log.start_offset <= requested.offset <= log.end_offset:
             raise ApiError(Error.OFFSET_OUT_OF_RANGE)

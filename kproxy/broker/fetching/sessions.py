@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ class _SessionPartition:
         has_failed = bool(result["error_code"])
         log_start_offset = result["log_start_offset"]
         high_watermark = -1 if has_failed else result["high_watermark"]
-        has_changed = has_failed or has_records or (high_watermark, log_start_offset) != (self.high_watermark, self.log_start_offset)
+        has_changed = (
+            has_failed
+            or has_records
+            or (high_watermark, log_start_offset) != (self.high_watermark, self.log_start_offset)
+        )
         self.high_watermark, self.log_start_offset = high_watermark, log_start_offset
         return has_changed
 
@@ -143,7 +147,9 @@ class Sessions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = session_found
         session_found.used_at, session_found.epoch = now, _next_epoch(epoch)
-        return FetchContext([partition.requested for partition in session_found.partitions.values()], session_found, full=False)
+        return FetchContext(
+            [partition.requested for partition in session_found.partitions.values()], session_found, full=False
+        )
 
     def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
         """Create a session, if there is room for one."""

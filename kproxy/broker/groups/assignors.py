@@ -30,7 +30,9 @@ class Subscriber:
 Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict[str, frozenset[TopicIdPartition]]]
 
 
-def assign_uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
+def assign_uniform(
+    members: Collection[Subscriber], topics: Mapping[str, int]
+) -> dict[str, frozenset[TopicIdPartition]]:
     """Balance the number of partitions per member, moving as few as possible."""
     balance = _Balance(members, topics)
     unassigned = {(topic, index) for topic, count in topics.items() for index in range(count)}
@@ -70,7 +72,9 @@ class _Balance:
         self.parts: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
         # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
         readers = {topic: tuple(member.id for member in members if topic in member.topics) for topic in topics}
-        heaps = {group_readers: [(0, member) for member in sorted(group_readers)] for group_readers in set(readers.values())}
+        heaps = {
+            group_readers: [(0, member) for member in sorted(group_readers)] for group_readers in set(readers.values())
+        }
         self._heaps = {topic: heaps[group_readers] for topic, group_readers in readers.items()}
 
     def give(self, member: str, partition: TopicIdPartition) -> None:

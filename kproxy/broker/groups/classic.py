@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest
 from kproxy.broker.groups.group import PartitionCheck, Respond, no_check
-from kproxy.broker.groups.rebalance import UNKNOWN_MEMBER_RESPONSE, SYNC, RebalanceState, ClassicRebalance
+from kproxy.broker.groups.rebalance import SYNC, UNKNOWN_MEMBER_RESPONSE, ClassicRebalance, RebalanceState
 from kproxy.broker.groups.settings import MAX_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
 
@@ -190,7 +190,9 @@ class ClassicGroup(ClassicRebalance):
         existing = self.members.get(member_id)
         if self.is_empty or (existing is not None and (existing.join is not None or not is_preparing)):
             return True
-        member_count = sum(member.join is not None for member in self.members.values()) if is_preparing else len(self.members)
+        member_count = (
+            sum(member.join is not None for member in self.members.values()) if is_preparing else len(self.members)
+        )
         return member_count < self._context.settings.classic_size
 
     def _supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
@@ -230,7 +232,9 @@ class ClassicGroup(ClassicRebalance):
     def _rejoin(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
         is_leader = member.id == self.leader
         has_same_protocols = member.joins_as(request.protocols)
-        if has_same_protocols and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not is_leader)):
+        if has_same_protocols and (
+            self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not is_leader)
+        ):
             respond(self._joined(member))  # it missed the response of this generation
         else:
             self._update(member, request, respond)
@@ -274,7 +278,9 @@ class ClassicGroup(ClassicRebalance):
         else:  # unchanged: no rebalance
             self._context.store(self)
             follower_fields: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
-            member.respond_to_join(self._joined(member) | ({"skip_assignment": is_leader} if request.skips else follower_fields))
+            member.respond_to_join(
+                self._joined(member) | ({"skip_assignment": is_leader} if request.skips else follower_fields)
+            )
 
     def _synced(self, member_id: str) -> None:
         self._unsynced.discard(member_id)

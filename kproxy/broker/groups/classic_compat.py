@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kproxy.broker.cluster import new_uuid
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kproxy.broker.cluster import new_uuid
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic_compat import ClassicProtocolSupport
-from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING, ConsumerMember
+from kproxy.broker.groups.consumer_member import LEAVING, LEAVING_TEMPORARILY, ConsumerMember
 from kproxy.broker.groups.group import PartitionCheck, no_check
-from kproxy.broker.groups.heartbeat import ConsumerHeartbeat, check_epoch, check_assigned_since, stale_epoch_error
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat, check_assigned_since, check_epoch, stale_epoch_error
 from kproxy.broker.groups.interests import compile_matcher
 from kproxy.broker.groups.partition_rows import group_by_topic, group_by_topic_name
 
@@ -38,7 +38,9 @@ class ConsumerGroup(ClassicProtocolSupport):
             compile_matcher(heartbeat.regex)
         member = self._member(heartbeat)
         subscription_changed = self._update_member(member, heartbeat)
-        assignment_changed = self._progress(member, heartbeat.owned, heartbeat.visible, subscription_changed=subscription_changed)
+        assignment_changed = self._progress(
+            member, heartbeat.owned, heartbeat.visible, subscription_changed=subscription_changed
+        )
         response: dict[str, Any] = {
             "member_id": member.id,
             "member_epoch": member.epoch,
@@ -98,7 +100,9 @@ class ConsumerGroup(ClassicProtocolSupport):
                     "subscribed_topic_names": sorted(member.topics),
                     "subscribed_topic_regex": member.regex,
                     "assignment": {
-                        "topic_partitions": group_by_topic_name({*member.assigned, *member.revoking}, self._context.topics)
+                        "topic_partitions": group_by_topic_name(
+                            {*member.assigned, *member.revoking}, self._context.topics
+                        )
                     },
                     "target_assignment": {
                         "topic_partitions": group_by_topic_name(self.target.get(member.id, ()), self._context.topics)

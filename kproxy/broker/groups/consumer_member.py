@@ -92,7 +92,9 @@ class ConsumerMember:
         """
         is_revoking = self.state is MemberState.UNREVOKED and _has_any(owned, self.revoking)
         if not is_revoking and (self.state is not MemberState.STABLE or self.epoch != epoch):
-            self._advance(epoch, {partition for partition in target if partition[0] in topic_ids}, taken_partitions, owned)
+            self._advance(
+                epoch, {partition for partition in target if partition[0] in topic_ids}, taken_partitions, owned
+            )
         elif subscription_changed:
             self._unsubscribe(topic_ids, owned)
 
@@ -140,9 +142,21 @@ class ConsumerMember:
         member.classic = None if stored["classic"] is None else JoinRequest.from_journal(stored["classic"])
         return member
 
-    def _advance(self, epoch: int, target: set[TopicIdPartition], taken_partitions: Collection[TopicIdPartition], owned: Collection[TopicIdPartition] | None) -> None:
-        kept = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition in target}
-        revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition not in target}
+    def _advance(
+        self,
+        epoch: int,
+        target: set[TopicIdPartition],
+        taken_partitions: Collection[TopicIdPartition],
+        owned: Collection[TopicIdPartition] | None,
+    ) -> None:
+        kept = {
+            partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition in target
+        }
+        revoked = {
+            partition: assignment_epoch
+            for partition, assignment_epoch in self.assigned.items()
+            if partition not in target
+        }
         if revoked and _has_any(owned, revoked):
             self.assigned, self.revoking = kept, revoked
             self.state = MemberState.UNREVOKED
@@ -156,7 +170,11 @@ class ConsumerMember:
         self.previous_epoch, self.epoch = self.epoch, epoch
 
     def _unsubscribe(self, topic_ids: Collection[str], owned: Collection[TopicIdPartition] | None) -> None:
-        revoked = {partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition[0] not in topic_ids}
+        revoked = {
+            partition: assignment_epoch
+            for partition, assignment_epoch in self.assigned.items()
+            if partition[0] not in topic_ids
+        }
         if not revoked:
             return
         for partition in revoked:

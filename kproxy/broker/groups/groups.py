@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.group import Group, GroupContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.consumer_member import ConsumerMember
 
@@ -41,7 +41,9 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
     """Raise `ApiError` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed just the last."""
     if heartbeat.epoch == member.epoch:
         return
-    missed_one_response = heartbeat.owned is not None and all(partition in member.assigned for partition in heartbeat.owned)
+    missed_one_response = heartbeat.owned is not None and all(
+        partition in member.assigned for partition in heartbeat.owned
+    )
     if heartbeat.epoch > member.epoch or heartbeat.epoch != member.previous_epoch or not missed_one_response:
         kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
         message = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.consumer_member import ConsumerMember
 from kproxy.broker.topics import Topic, Topics
 from kproxy.filters.pattern import PatternError, compile_pattern
@@ -32,7 +32,9 @@ class SubscribedTopics:
         names = frozenset(topic.name for topic in self._topics)
         cached = self._matching if names == self._looked_at else {}
         self._matching = {
-            pattern: cached[pattern] if pattern in cached else frozenset(filter(visible, filter(compile_matcher(pattern), names)))
+            pattern: cached[pattern]
+            if pattern in cached
+            else frozenset(filter(visible, filter(compile_matcher(pattern), names)))
             for pattern in patterns
         }
         self._looked_at = names

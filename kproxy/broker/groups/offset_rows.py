@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import is_allowed
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.group import PartitionCheck
 from kproxy.broker.groups.offsets import CommittedOffset, TopicPartition
 from kproxy.broker.groups.settings import GroupSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.topics import Topics
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ class Offsets:
     def of(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """Return a group's committed offsets. Removes the offsets of deleted topics."""
         stored = self._committed.get(group, {})
-        for topic_partition in [topic_partition for topic_partition, offset in stored.items() if self._is_deleted(topic_partition[0], offset.committed)]:
+        for topic_partition in [
+            topic_partition
+            for topic_partition, offset in stored.items()
+            if self._is_deleted(topic_partition[0], offset.committed)
+        ]:
             self.delete(group, topic_partition)
         return {topic_partition: offset.committed for topic_partition, offset in stored.items()}
 
@@ -112,7 +116,9 @@ class Offsets:
             for topic_partition in staged:
                 self._unstage(group, topic_partition, producer_id)
 
-    def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def stage(
+        self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
         """Stage offsets, which take effect if the producer's transaction commits.
 
         Raises:
@@ -133,7 +139,9 @@ class Offsets:
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
-        for topic_partition in [topic_partition for topic_partition, (epoch, _) in staged.items() if epoch <= producer_epoch]:
+        for topic_partition in [
+            topic_partition for topic_partition, (epoch, _) in staged.items() if epoch <= producer_epoch
+        ]:
             _, stored = staged.pop(topic_partition)
             self._unstage(group, topic_partition, producer_id)
             current = self._committed.get(group, {}).get(topic_partition)
@@ -147,7 +155,9 @@ class Offsets:
 
     def pending(self, group: str) -> frozenset[TopicPartition]:
         """Return the partitions with staged offsets."""
-        return frozenset(topic_partition for staged in self._staged.get(group, {}).values() for topic_partition in staged)
+        return frozenset(
+            topic_partition for staged in self._staged.get(group, {}).values() for topic_partition in staged
+        )
 
     def _store(self, group: str, topic_partition: TopicPartition, stored: _StoredOffset) -> None:
         offsets = self._committed.setdefault(group, {})

@@ -127,7 +127,9 @@ class ClassicRebalance(Group):
     def _complete(self) -> None:
         """Complete the join phase: the members that have joined form the next generation."""
         self._timers.cancel(JOIN)
-        for late_member in [member for member in self.members.values() if member.join is None and member.instance_id is None]:
+        for late_member in [
+            member for member in self.members.values() if member.join is None and member.instance_id is None
+        ]:
             self._forget(late_member.id)
         if self.members and not self._elect_leader():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from kproxy.broker.errors import Error, ApiError
-from kproxy.broker.groups.assignors import ASSIGNORS, TopicIdPartition, Subscriber
+from kproxy.broker.errors import ApiError, Error
+from kproxy.broker.groups.assignors import ASSIGNORS, Subscriber, TopicIdPartition
 from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
 from kproxy.broker.groups.group import Group, GroupContext, Timers
 from kproxy.broker.groups.interests import SubscribedTopics
@@ -53,7 +53,9 @@ class Reconciliation(Group):
 
     @property
     def size(self) -> int:
-        partition_count = sum(len(member.assigned) + len(self.target.get(member.id, ())) for member in self.members.values())
+        partition_count = sum(
+            len(member.assigned) + len(self.target.get(member.id, ())) for member in self.members.values()
+        )
         return 200 + 100 * partition_count + sum(member.size for member in self.members.values())
 
     @property
@@ -80,7 +82,9 @@ class Reconciliation(Group):
         self.settle(stored["epoch"], [ConsumerMember.from_journal(member) for member in stored["members"]], target)
         self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
-    def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[TopicIdPartition]]) -> None:
+    def settle(
+        self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[TopicIdPartition]]
+    ) -> None:
         """Set the members, their target assignment, and the epoch."""
         self.epoch = self.assignment_epoch = epoch
         self.target = dict(target)
@@ -118,10 +122,19 @@ class Reconciliation(Group):
             self._assign()
         if subscription_changed or not member.is_at(self.assignment_epoch):
             other_members = [candidate for candidate in self.members.values() if candidate is not member]
-            taken_partitions = {partition for member in other_members for partition in (*member.assigned, *member.revoking)}
+            taken_partitions = {
+                partition for member in other_members for partition in (*member.assigned, *member.revoking)
+            }
             topics = {topic.id for topic in self._interests.topics(member)}
             target = self.target.get(member.id, ())
-            member.reconcile(self.assignment_epoch, target, topics, taken_partitions, owned, subscription_changed=subscription_changed)
+            member.reconcile(
+                self.assignment_epoch,
+                target,
+                topics,
+                taken_partitions,
+                owned,
+                subscription_changed=subscription_changed,
+            )
         if (member.epoch, member.state, member.assigned) != old_state or subscription_changed:
             self._await_revocation(member)
             self._context.store(self)

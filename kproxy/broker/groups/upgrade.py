@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.classic_member import ClassicMember, JoinRequest

@@ -85,7 +85,9 @@ def add_to_sequence(sequence: int, steps: int) -> int:
     return (sequence + steps) & _MAX_SEQUENCE
 
 
-def build_marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int) -> StoredBatch:
+def build_marker(
+    base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int
+) -> StoredBatch:
     """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dissectors.records import decode, encode
 from dissectors.records.compression import codec_name
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.batch import Header, StoredBatch
 
 

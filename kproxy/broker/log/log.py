@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from dissectors.records import decode
 from kproxy.broker.change_signal import ChangeSignal
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.batch import Marker, StoredBatch, build_marker, read_marker
 from kproxy.broker.log.epochs import LeaderEpochs
 from kproxy.broker.log.index import BatchIndex
@@ -108,7 +108,9 @@ class Log:
         offset = self.end_offset
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, offset)
         end = Marker(commit, coordinator_epoch)
-        self.append(build_marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now()))
+        self.append(
+            build_marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now())
+        )
         return offset
 
     async def synced(self) -> None:

@@ -99,7 +99,10 @@ class Logs:
         for log in list(self._logs):
             log_settings = settings(self._cluster, log.topic)
             if log_settings.deleted:
-                log.retain(log_settings.retention_bytes, now - log_settings.retention_ms if log_settings.retention_ms >= 0 else None)
+                log.retain(
+                    log_settings.retention_bytes,
+                    now - log_settings.retention_ms if log_settings.retention_ms >= 0 else None,
+                )
             log.producers.expire(forgotten_before)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.batch import Header, Marker, add_to_sequence
 
 _MAX_REMEMBERED_BATCHES: Final = 5  # batches; as many as an idempotent producer may have in flight

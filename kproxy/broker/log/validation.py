@@ -13,7 +13,7 @@ from dissectors.records.fast_path import read_records
 from dissectors.records.formats import TIMESTAMP_TYPE, entries
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.batch import Header, StoredBatch, read_header
 from kproxy.broker.log.conversion import recompress, up_convert
 from kproxy.broker.log.settings import LogSettings
@@ -103,7 +103,9 @@ def _prepare_batch(data: bytearray, settings: LogSettings, now: int, partition: 
         max_timestamp, timestamp_type = now, TIMESTAMP_TYPE
     else:
         max_timestamp, timestamp_type = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
-    return PreparedBatch(_stamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP)
+    return PreparedBatch(
+        _stamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP
+    )
 
 
 def _check_size(size: int, settings: LogSettings, partition: str) -> None:
@@ -133,7 +135,9 @@ def _read_header(data: bytearray, partition: str) -> Header:
     elif count <= 0:
         problem = f"Invalid reported count for record batch: {count} {where}"
     elif header.last_offset_delta + 1 != count:
-        problem = f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
+        problem = (
+            f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
+        )
     elif header.control:
         problem = f"Clients are not allowed to write control records {where}"
     elif header.producer_id >= 0 and header.base_sequence < 0:
@@ -192,8 +196,12 @@ def _check_records(
     if not record_errors:
         return
     if error is Error.INVALID_TIMESTAMP:
-        raise RecordValidationError(error, "One or more records have been rejected due to invalid timestamp", record_errors)
-    first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in record_errors[:3])
+        raise RecordValidationError(
+            error, "One or more records have been rejected due to invalid timestamp", record_errors
+        )
+    first_errors = ", ".join(
+        f"RecordError(batchIndex={index}, message='{message}')" for index, message in record_errors[:3]
+    )
     raise RecordValidationError(
         error,
         f"One or more records have been rejected due to {len(record_errors)} record errors in total, "

@@ -221,7 +221,9 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "delay": Behaviour(("MS",), "delays the response by {0} ms", _configure_delay),
     "drop": Behaviour((), "never responds", _configure_drop),
     "duplicate": Behaviour((), "responds twice", _configure_duplicate),
-    "correlation_id": Behaviour(("DELTA",), "responds with a correlation id that is off by {0}", _configure_correlation_id),
+    "correlation_id": Behaviour(
+        ("DELTA",), "responds with a correlation id that is off by {0}", _configure_correlation_id
+    ),
     "close": Behaviour((), "closes the connection instead of responding", _configure_close),
     "cut": Behaviour(("BYTES",), "closes the connection after {0} bytes of the response", _configure_cut),
 }

@@ -126,7 +126,10 @@ def describe(schema: StoredSchema) -> dict[str, Any]:
 
 def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> dict[str, Any]:
     """The schema itself, in the format that the request asks for."""
-    return {"schema": text_of(subjects.with_resolved_references(schema), request.query.get("format")), **_optional_members(schema)}
+    return {
+        "schema": text_of(subjects.with_resolved_references(schema), request.query.get("format")),
+        **_optional_members(schema),
+    }
 
 
 def _optional_members(schema: StoredSchema) -> dict[str, Any]:

@@ -42,7 +42,10 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
             raise errors.incompatible(subject, "; ".join(result.messages))
     if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
-    id_, version = requested_numbers[0] or subjects.id_of(schema_identity) or subjects.next_id(), requested_numbers[1] or subjects.next_version(subject)
+    id_, version = (
+        requested_numbers[0] or subjects.id_of(schema_identity) or subjects.next_id(),
+        requested_numbers[1] or subjects.next_version(subject),
+    )
     if (schemas_with_id := subjects.by_id(id_)) and identity(schemas_with_id[0]) != schema_identity:
         raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
     if max(id_, version) >= 1 << 31:
@@ -118,7 +121,9 @@ async def _compare_versions(
     subjects: Subjects, level: str, new: StoredSchema, versions: Sequence[StoredSchema]
 ) -> CompatibilityResult:
     resolved = [(version.version, subjects.with_resolved_references(version)) for version in versions]
-    return await asyncio.to_thread(compatibility.compare_versions, level, subjects.with_resolved_references(new), resolved)
+    return await asyncio.to_thread(
+        compatibility.compare_versions, level, subjects.with_resolved_references(new), resolved
+    )
 
 
 def _value(schema: StoredSchema) -> dict[str, Any]:

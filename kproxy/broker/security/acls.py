@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dissectors import schemas
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -110,7 +110,9 @@ def check_filter(wanted_filter: AclFilter) -> None:
     Raises:
         ApiError: INVALID_REQUEST for unknown codes.
     """
-    if wanted_filter.kind not in _known_codes("resource_type") or wanted_filter.pattern not in _known_codes("pattern_type"):
+    if wanted_filter.kind not in _known_codes("resource_type") or wanted_filter.pattern not in _known_codes(
+        "pattern_type"
+    ):
         raise ApiError(Error.INVALID_REQUEST, "Unknown patternFilter.")
     if wanted_filter.operation not in _known_codes("acl_operation") or wanted_filter.permission not in _known_codes(
         "acl_permission_type"
@@ -148,7 +150,9 @@ class Acls:
         resource_acls = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
         if not resource_acls:
             return self._without
-        return not _has_any(resource_acls, _DENY, principal, host, operation) and _has_any(resource_acls, _ALLOW, principal, host, operation)
+        return not _has_any(resource_acls, _DENY, principal, host, operation) and _has_any(
+            resource_acls, _ALLOW, principal, host, operation
+        )
 
     def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
@@ -208,7 +212,10 @@ def _check_acl(acl: Acl) -> None:
     checks = (
         (acl.kind in _known_codes("resource_type") and acl.kind != _ANY, f"Invalid resourceType {acl.kind}"),
         (acl.pattern in (_LITERAL, _PREFIXED), f"Invalid patternType {acl.pattern}"),
-        (acl.operation in _known_codes("acl_operation") and acl.operation != _ANY, f"Invalid operation {acl.operation}"),
+        (
+            acl.operation in _known_codes("acl_operation") and acl.operation != _ANY,
+            f"Invalid operation {acl.operation}",
+        ),
         (acl.permission in (_DENY, _ALLOW), f"Invalid permissionType {acl.permission}"),
         (bool(acl.name), "Resource name should not be empty"),
         (

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.security.credentials import SCRAM
 from kproxy.broker.security.exchange import Identity, LoginFailed, SaslExchange
 from kproxy.broker.security.oauthbearer import OAuthBearer
@@ -91,7 +91,9 @@ class Login:
         """
         if (exchange := self._exchange) is None:
             self._session.closing = not self._session.authenticated
-            raise ApiError(Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication")
+            raise ApiError(
+                Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
+            )
         try:
             if self._before is not None and self._before[0] != self._mechanism:
                 raise LoginFailed(
@@ -105,7 +107,9 @@ class Login:
             self._session.closing = True
             attempt = "authentication" if self._before is None else "re-authentication"
             generic_message = f"Authentication failed during {attempt} due to invalid credentials with SASL mechanism "
-            raise ApiError(Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism) from None
+            raise ApiError(
+                Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism
+            ) from None
         return message_out
 
     def _start_reauthentication(self) -> None:

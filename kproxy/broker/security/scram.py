@@ -88,7 +88,9 @@ class Scram:
         proof = _decode_base64(match["proof"])
         if len(proof) != len(signature):
             raise LoginFailed
-        client_key = bytes(proof_byte ^ signature_byte for proof_byte, signature_byte in zip(proof, signature, strict=True))
+        client_key = bytes(
+            proof_byte ^ signature_byte for proof_byte, signature_byte in zip(proof, signature, strict=True)
+        )
         if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), challenge.credential.stored_key):
             raise LoginFailed
         self.identity = challenge.identity

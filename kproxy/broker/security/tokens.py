@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.cluster import new_uuid
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster

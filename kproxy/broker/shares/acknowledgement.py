@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
@@ -62,7 +62,9 @@ class AcknowledgementContext(NamedTuple):
     max_deliveries: int
 
 
-def read_acknowledgements(batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_renewal: bool) -> list[Acknowledgement]:
+def read_acknowledgements(
+    batches: Sequence[Mapping[str, Any]], *, supports_renewal: bool, is_renewal: bool
+) -> list[Acknowledgement]:
     """Parse the acknowledgements of one partition in a request.
 
     Args:
@@ -79,7 +81,9 @@ def read_acknowledgements(batches: Sequence[Mapping[str, Any]], *, supports_rene
         is_ordered = end <= acknowledgement.first <= acknowledgement.last
         has_matching_types = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
         has_known_types = all(0 <= kind <= (RENEW if supports_renewal else RENEW - 1) for kind in acknowledgement.types)
-        if not (is_ordered and has_matching_types and has_known_types) or (RENEW in acknowledgement.types and not is_renewal):
+        if not (is_ordered and has_matching_types and has_known_types) or (
+            RENEW in acknowledgement.types and not is_renewal
+        ):
             raise ApiError(Error.INVALID_REQUEST)
         end = acknowledgement.last
         acknowledgements.append(acknowledgement)

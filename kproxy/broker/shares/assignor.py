@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kproxy.broker.groups.assignors import TopicIdPartition, Subscriber
+from kproxy.broker.groups.assignors import Subscriber, TopicIdPartition
 
 
 def assign_simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
@@ -29,7 +29,9 @@ def assign_simple(members: Collection[Subscriber], topics: Mapping[str, int]) ->
     return {member: frozenset(partitions) for member, partitions in target.items()}
 
 
-def _distribute(members: Collection[Subscriber], partitions: Sequence[TopicIdPartition], target: dict[str, set[TopicIdPartition]]) -> None:
+def _distribute(
+    members: Collection[Subscriber], partitions: Sequence[TopicIdPartition], target: dict[str, set[TopicIdPartition]]
+) -> None:
     """Distribute partitions over members that all subscribe to them."""
     if not members or not partitions:
         return

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kproxy.broker.errors import Error, ApiError
-from kproxy.broker.groups.assignors import TopicIdPartition, Subscriber
+from kproxy.broker.errors import ApiError, Error
+from kproxy.broker.groups.assignors import Subscriber, TopicIdPartition
 from kproxy.broker.groups.group import Group, GroupContext, PartitionCheck, Timers
 from kproxy.broker.groups.partition_rows import group_by_topic, group_by_topic_name
 from kproxy.broker.shares.assignor import assign_simple
@@ -92,7 +92,9 @@ class ShareGroup(Group):
 
     @property
     def size(self) -> int:
-        partition_count = sum(len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values())
+        partition_count = sum(
+            len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values()
+        )
         topics = sum(50 + len(topic) for member in self.members.values() for topic in member.topics)
         return 200 + 100 * partition_count + topics + 1000 * len(self.members)
 
@@ -260,7 +262,9 @@ class ShareGroup(Group):
 
     def _reconcile(self, member: ShareMember) -> None:
         topics = {topic.id for topic in self._read(member)}
-        member.assigned = frozenset(partition for partition in self._target.get(member.id, ()) if partition[0] in topics)
+        member.assigned = frozenset(
+            partition for partition in self._target.get(member.id, ()) if partition[0] in topics
+        )
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch
 

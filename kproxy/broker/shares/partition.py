@@ -122,7 +122,11 @@ class SharePartition:
         Raises:
             ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
-        until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.allows_renewal(self._group) else None
+        until = (
+            self._clock.now() + self._settings.lock_ms(self._group)
+            if self._settings.allows_renewal(self._group)
+            else None
+        )
         acknowledge(
             self._records,
             AcknowledgementContext(member, until, self._settings.max_deliveries(self._group)),

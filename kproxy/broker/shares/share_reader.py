@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.change_signal import ChangeSignal
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.leaders import LeaderHints
 from kproxy.broker.log.batch import StoredBatch
@@ -79,7 +79,9 @@ class ShareReader:
         for topic_id_partition in topic_id_partitions:
             try:
                 partition = self._partition(topic_id_partition)
-                self.reads.append(ShareRead(topic_id_partition, partition.log, self._shares.open(self._group, partition)))
+                self.reads.append(
+                    ShareRead(topic_id_partition, partition.log, self._shares.open(self._group, partition))
+                )
             except ApiError as api_error:
                 self.refused[topic_id_partition] = api_error
         acquirable, remaining_bytes, one_at_least = self.acquirable, self.max_bytes, True
@@ -108,7 +110,10 @@ class ShareReader:
             acquired = self._acquire(read, remaining_records)
             remaining_records -= sum(run.last - run.first + 1 for run in acquired)
             results[read.part] = _result(read, acquired)
-        return results | {topic_id_partition: self._refusal(topic_id_partition, api_error) for topic_id_partition, api_error in self.refused.items()}
+        return results | {
+            topic_id_partition: self._refusal(topic_id_partition, api_error)
+            for topic_id_partition, api_error in self.refused.items()
+        }
 
     def _partition(self, topic_id_partition: TopicIdPartition) -> Partition:
         if (topic := self._topics.by_id(topic_id_partition[0])) is None:
@@ -133,7 +138,11 @@ class ShareReader:
         if self._committed and acquired:
             for batch in aborted_batches(read.log, read.batches):
                 read.share.archive(batch.base_offset, batch.last_offset)
-                acquired = [remaining_range for acquired_range in acquired for remaining_range in _exclude(acquired_range, batch)]
+                acquired = [
+                    remaining_range
+                    for acquired_range in acquired
+                    for remaining_range in _exclude(acquired_range, batch)
+                ]
         return acquired
 
     def _refusal(self, topic_id_partition: TopicIdPartition, api_error: ApiError) -> dict[str, Any]:
@@ -143,7 +152,10 @@ class ShareReader:
             "error_message": api_error.message,
             "records": b"",
         }
-        if api_error.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.by_id(topic_id_partition[0])) is not None:
+        if (
+            api_error.error is Error.NOT_LEADER_OR_FOLLOWER
+            and (topic := self._topics.by_id(topic_id_partition[0])) is not None
+        ):
             result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, topic_id_partition[1]))
         return result
 

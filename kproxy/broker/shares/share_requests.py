@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.features import Features
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.pacing import paced
@@ -53,7 +53,9 @@ def check_member_id(member_id: str | None) -> None:
 
 def end_on_disconnect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
     """End a session when its connection closes."""
-    request.session.part(ShareConnection).gone = functools.partial(end_session, request.cluster, request.node, key, session)
+    request.session.part(ShareConnection).gone = functools.partial(
+        end_session, request.cluster, request.node, key, session
+    )
 
 
 def end_session(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
@@ -81,7 +83,9 @@ def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, 
         if (topic := topics.by_id(topic_id)) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_ID)
         supports_renewal, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
-        acknowledgements = read_acknowledgements(entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal)
+        acknowledgements = read_acknowledgements(
+            entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal
+        )
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).find_led(request.node, body["group_id"], (topic_id, index))
         if topics.partition(topic.name, index) is None or (acknowledgements and share is None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
@@ -72,6 +72,8 @@ class Shares:
         age_ms = sum(float(count or 0) * unit for count, unit in zip(duration.groups(), _UNITS_MS, strict=True))
         record = log.record_since(int(self._clock.now() - age_ms))
         if record is None:
-            message = f"Offset for timestamp {self._clock.now() - int(age_ms)} not found for topic partition: {log.name}"
+            message = (
+                f"Offset for timestamp {self._clock.now() - int(age_ms)} not found for topic partition: {log.name}"
+            )
             raise ApiError(Error.OFFSET_NOT_AVAILABLE, message)
         return record[0]

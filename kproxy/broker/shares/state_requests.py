@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from kproxy.broker.access import require
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body
@@ -33,7 +33,8 @@ async def handle_partitions(request: Request, handle: PartitionHandler) -> Body:
             {
                 "topic_id": topic["topic_id"],
                 "partitions": [
-                    _handle_partition(request, handle, topic["topic_id"], partition) async for partition in paced(topic["partitions"])
+                    _handle_partition(request, handle, topic["topic_id"], partition)
+                    async for partition in paced(topic["partitions"])
                 ],
             }
             async for topic in paced(topics)
@@ -41,7 +42,9 @@ async def handle_partitions(request: Request, handle: PartitionHandler) -> Body:
     }
 
 
-def _handle_partition(request: Request, handle: PartitionHandler, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _handle_partition(
+    request: Request, handle: PartitionHandler, topic_id: str, entry: Mapping[str, Any]
+) -> Mapping[str, Any]:
     index = entry["partition"]
     try:
         require(request, "CLUSTER_ACTION", "CLUSTER")
@@ -60,7 +63,9 @@ def find_state(request: Request, topic_id_partition: TopicIdPartition, operation
     return state
 
 
-def check_state_request(request: Request, topic_id_partition: TopicIdPartition, state: ShareState | None, entry: Mapping[str, Any]) -> None:
+def check_state_request(
+    request: Request, topic_id_partition: TopicIdPartition, state: ShareState | None, entry: Mapping[str, Any]
+) -> None:
     """Raise `ApiError` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:

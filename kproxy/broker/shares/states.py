@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import TopicIdPartition
 from kproxy.broker.topics import Topics
 
@@ -80,7 +80,9 @@ class ShareStates:
         """Return the state of one partition."""
         return self._groups.get(group, {}).get(partition)
 
-    def initialize(self, group: str, partition: TopicIdPartition, state_epoch: int, start_offset: int = UNKNOWN) -> None:
+    def initialize(
+        self, group: str, partition: TopicIdPartition, state_epoch: int, start_offset: int = UNKNOWN
+    ) -> None:
         """Start, or restart, a group in a partition.
 
         Args:

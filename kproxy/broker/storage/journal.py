@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.journal import Value
 from kproxy.broker.storage.append_file import AppendOnlyFile, sync_directory
 from kproxy.broker.storage.private import create_private, make_private

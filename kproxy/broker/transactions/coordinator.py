@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.features import Features
 from kproxy.broker.groups.offsets import Offsets, TopicPartition
 from kproxy.broker.topics import Topics
@@ -115,7 +115,12 @@ class Transactions:
             self._store_and_schedule(transaction)
 
     def verify(
-        self, transactional_id: str, producer: Producer, *, topic_partition: TopicPartition | None = None, group: str | None = None
+        self,
+        transactional_id: str,
+        producer: Producer,
+        *,
+        topic_partition: TopicPartition | None = None,
+        group: str | None = None,
     ) -> None:
         """Raise `ApiError` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
@@ -174,7 +179,9 @@ class Transactions:
         if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
-        transaction.places.difference_update([topic_partition for topic_partition in transaction.places if self._mark(transaction, topic_partition)])
+        transaction.places.difference_update(
+            [topic_partition for topic_partition in transaction.places if self._mark(transaction, topic_partition)]
+        )
         if transaction.places:
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return

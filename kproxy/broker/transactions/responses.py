@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.broker.coordinators import check_coordinator
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.request import Request
 from kproxy.broker.transactions.coordinator import Transactions
 

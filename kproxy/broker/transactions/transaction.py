@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.offsets import TopicPartition
 
 NO_PRODUCER: Final = -1
@@ -134,10 +134,14 @@ class Transaction:
     def has(self, topic_partitions: Collection[TopicPartition], groups: Collection[str]) -> bool:
         """Whether all these are already part of it."""
         return (
-            self.state is TransactionState.ONGOING and self.places.issuperset(topic_partitions) and self.groups.issuperset(groups)
+            self.state is TransactionState.ONGOING
+            and self.places.issuperset(topic_partitions)
+            and self.groups.issuperset(groups)
         )
 
-    def add(self, topic_partitions: Collection[TopicPartition], groups: Collection[str], version: int, now: int) -> None:
+    def add(
+        self, topic_partitions: Collection[TopicPartition], groups: Collection[str], version: int, now: int
+    ) -> None:
         """Add these to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.offsets import TopicPartition
 from kproxy.broker.transactions.coordinator import Transactions
 from kproxy.broker.transactions.transaction import EPOCH_BUMP_VERSION, Producer
@@ -33,7 +33,13 @@ def verify_produce(
     """
     adds_partition = request.version >= 12
     try:
-        _verify(request, transactional_id, Producer(producer_id, producer_epoch), topic_partition, adds_participant=adds_partition)
+        _verify(
+            request,
+            transactional_id,
+            Producer(producer_id, producer_epoch),
+            topic_partition,
+            adds_participant=adds_partition,
+        )
     except ApiError as api_error:
         if api_error.error is Error.CONCURRENT_TRANSACTIONS and not adds_partition:
             message = "Unable to verify the partition has been added to the transaction. Underlying error: "
@@ -43,11 +49,17 @@ def verify_produce(
         raise
 
 
-def verify_commit(request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str) -> None:
+def verify_commit(
+    request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str
+) -> None:
     """Raise `ApiError` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
     try:
         _verify(
-            request, transactional_id, Producer(producer_id, producer_epoch), group=group_id, adds_participant=request.version >= 5
+            request,
+            transactional_id,
+            Producer(producer_id, producer_epoch),
+            group=group_id,
+            adds_participant=request.version >= 5,
         )
     except ApiError as api_error:
         if api_error.error is Error.TRANSACTION_ABORTABLE and request.version < 4:

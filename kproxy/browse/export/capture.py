@@ -154,7 +154,10 @@ def _packets(
     assert isinstance(line, FRAME_LINES)
     if (sides := connections.get(line.connection_id)) is None:
         number = len(connections)
-        sides = connections[line.connection_id] = _parse_side(line.client, 20_000 + number), _parse_side(line.server, 9092)
+        sides = connections[line.connection_id] = (
+            _parse_side(line.client, 20_000 + number),
+            _parse_side(line.server, 9092),
+        )
         client, server = sides
         yield _packet(client, server, _SYN, b"")
         client.sent = 1

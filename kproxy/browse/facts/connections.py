@@ -17,7 +17,10 @@ def rows_in_view(session: BrowseSession, view: SessionView) -> list[ConnectionSu
 
 def client_ids(item: ConnectionSummary) -> str:
     """The client ids; empty if none was sent."""
-    return ", ".join(dict.fromkeys(client_id for client_id in item.client_ids if client_id)) + " ..." * item.more_client_ids
+    return (
+        ", ".join(dict.fromkeys(client_id for client_id in item.client_ids if client_id))
+        + " ..." * item.more_client_ids
+    )
 
 
 def waiting_time_us(session: BrowseSession, item: ConnectionSummary) -> int | None:

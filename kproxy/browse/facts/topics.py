@@ -27,7 +27,11 @@ def unread_partitions(session: BrowseSession, item: TopicSummary) -> list[Partit
         return []
     parts = session.overviews.topics.partitions(item.topic or item.topic_id or "")
     waiting = [(partition.unread_since, partition) for partition in parts if partition.unread_since is not None]
-    return [unread_partition for since, unread_partition in sorted(waiting, key=lambda row: row[0]) if session.now - since >= _UNREAD_AFTER_NS]
+    return [
+        unread_partition
+        for since, unread_partition in sorted(waiting, key=lambda row: row[0])
+        if session.now - since >= _UNREAD_AFTER_NS
+    ]
 
 
 def name(item: TopicSummary) -> str:

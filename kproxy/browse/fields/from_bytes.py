@@ -92,7 +92,9 @@ class WireFields:
             else:
                 yield self._field(node, fields_by_name.get(node.name), at, owner)
 
-    def _tags(self, nodes: list[Node], fields_by_name: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
+    def _tags(
+        self, nodes: list[Node], fields_by_name: Mapping[str, OnWire], path: str, owner: str
+    ) -> Iterator[FieldView]:
         """Yield the tagged fields, each with its tag and size."""
         for node in nodes:
             if node.children:

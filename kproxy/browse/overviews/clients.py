@@ -11,7 +11,14 @@ from dissectors.connections.addresses import host_of
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
-from kproxy.browse.overviews.kafka4 import MAX_SERVERS, HighestVersions, Kafka4Verdict, RemovedVersion, RemovedApiUse, judge
+from kproxy.browse.overviews.kafka4 import (
+    MAX_SERVERS,
+    HighestVersions,
+    Kafka4Verdict,
+    RemovedApiUse,
+    RemovedVersion,
+    judge,
+)
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -119,7 +126,9 @@ class Clients:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
         self._connections: EvictionCountingDict[str, _Connection] = EvictionCountingDict(MAX_CLIENTS)
-        self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(MAX_CLIENTS)  # clients of connections that have ended
+        self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(
+            MAX_CLIENTS
+        )  # clients of connections that have ended
         self._servers: EvictionCountingDict[str, HighestVersions] = EvictionCountingDict(MAX_CLIENTS)
         self._negotiating: EvictionCountingDict[tuple[str | None, str], None] = EvictionCountingDict(MAX_CLIENTS)
         self._removed = removed_versions.lowest_served()
@@ -283,7 +292,9 @@ def _set_software(connection: _Connection, name: str, version: str) -> None:
         connection.clients.clear()
 
 
-def _record_removed_version(client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int) -> None:
+def _record_removed_version(
+    client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int
+) -> None:
     """Record the use of a removed version."""
     use = client.old.get(key)
     if use is None:

@@ -203,7 +203,15 @@ class TopicsOverview:
         most = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
-        return TopicState(key, sides, EvictionCountingDict(most), EvictionCountingDict(most), EvictionCountingDict(MIN_PARTITIONS), row, name)
+        return TopicState(
+            key,
+            sides,
+            EvictionCountingDict(most),
+            EvictionCountingDict(most),
+            EvictionCountingDict(MIN_PARTITIONS),
+            row,
+            name,
+        )
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:

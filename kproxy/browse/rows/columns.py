@@ -65,7 +65,9 @@ def problems(exchange: Exchange, level: str) -> Cell:
     worst_finding = next((finding for finding in exchange.findings if finding.severity == level), None)
     repeated = next((repeat for repeat in exchange.repeats if repeat.severity == level), None)
     if worst_finding is not None:
-        pieces.append((("  " if pieces else "") + safe(f"{worst_finding.code} {worst_finding.name}"), worst_finding.severity))
+        pieces.append(
+            (("  " if pieces else "") + safe(f"{worst_finding.code} {worst_finding.name}"), worst_finding.severity)
+        )
     elif repeated is not None:
         pieces.append((("  " if pieces else "") + safe(f"{repeated.code} again"), repeated.severity))
     elif exchange.request is not None and exchange.response is None and level in ("warning", "error"):

@@ -33,7 +33,10 @@ _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, Stal
 
 
 def row_matcher(
-    row_filter: Filter, index: RowIndex, store: Store, note_columns: Callable[[int], Mapping[str, Any] | None] = lambda _: None
+    row_filter: Filter,
+    index: RowIndex,
+    store: Store,
+    note_columns: Callable[[int], Mapping[str, Any] | None] = lambda _: None,
 ) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 

@@ -120,7 +120,9 @@ class TraceSource(Source):
         read_bytes, total_bytes = self.store.progress
         if growing and self.phase is SourcePhase.LIVE:
             return  # new files may appear
-        self.phase = SourcePhase.READING if read_bytes < total_bytes else SourcePhase.LIVE if growing else SourcePhase.ENDED
+        self.phase = (
+            SourcePhase.READING if read_bytes < total_bytes else SourcePhase.LIVE if growing else SourcePhase.ENDED
+        )
         self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 
     def _progress(self) -> tuple[int, int]:

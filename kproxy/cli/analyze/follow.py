@@ -79,11 +79,19 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
     on_terminal = not args.out and args.format in (None, "table") and sys.stdout.isatty()
     span = _span(args, on_terminal=on_terminal)
     query_names = args.job or names()
-    output, notes = _output(args, query_names, span, on_terminal=on_terminal), StreamWarnings(query_names[0], args.late or _LATE)
-    with _until_signal() as stop_requested, RunningQueries(spark, every=_FILES_S if args.out else _SCREEN_S) as running_queries:
+    output, notes = (
+        _output(args, query_names, span, on_terminal=on_terminal),
+        StreamWarnings(query_names[0], args.late or _LATE),
+    )
+    with (
+        _until_signal() as stop_requested,
+        RunningQueries(spark, every=_FILES_S if args.out else _SCREEN_S) as running_queries,
+    ):
         _start(spark, running_queries, args, selection, query_names, span, on_terminal=on_terminal)
         with output as screen:
-            while (event := running_queries.next_event(0 if stop_requested.is_set() else _POLL_S)) is not None or not stop_requested.is_set():
+            while (
+                event := running_queries.next_event(0 if stop_requested.is_set() else _POLL_S)
+            ) is not None or not stop_requested.is_set():
                 if event is None:
                     screen.refresh()
                     continue
@@ -122,7 +130,9 @@ def _start(
             running_queries.to_rows(table, name, mode="update" if on_terminal and name in ROLLING else "append")
 
 
-def _output(args: argparse.Namespace, names: list[str], span: Span, *, on_terminal: bool) -> AbstractContextManager[_EventHandler]:
+def _output(
+    args: argparse.Namespace, names: list[str], span: Span, *, on_terminal: bool
+) -> AbstractContextManager[_EventHandler]:
     if args.out:
         return nullcontext(_FileOutput())
     if not on_terminal:
@@ -158,7 +168,9 @@ def _description(args: argparse.Namespace, span: Span) -> str:
     from kproxy.trace.formatting import duration
 
     local = (urlsplit(path).scheme == "" for path in args.traces)
-    paths = (str(Path(path).absolute()) if is_local else path for path, is_local in zip(args.traces, local, strict=True))
+    paths = (
+        str(Path(path).absolute()) if is_local else path for path, is_local in zip(args.traces, local, strict=True)
+    )
     filter_options = f" --where '{args.where}'" if args.where else ""
     filter_options += f" --sample {args.sample}" if args.sample is not None else ""
     times = f" --window {duration(span.window)} --late {duration(span.late)}"

@@ -49,7 +49,11 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
         name = f"embedded ({version()})" if embedded else "Spark"
         say(f"engine: {name}, because {choice.why}; --engine {SPARK if embedded else EMBEDDED} chooses the other one")
     try:
-        with _embedded_session(embedded) if embedded else _spark_session(choice, settings, short=short, tiny=tiny) as session:
+        with (
+            _embedded_session(embedded)
+            if embedded
+            else _spark_session(choice, settings, short=short, tiny=tiny) as session
+        ):
             yield session
     except FilterError as error:
         raise UserError(f"filter: {error}") from None
@@ -104,7 +108,7 @@ def _spark_session(choice: Choice, settings: dict[str, str], *, short: bool, tin
     import pyspark
 
     from kproxy.outputs.stderr import warn
-    from kproxy.spark.session import stop_java, session
+    from kproxy.spark.session import session, stop_java
     from kproxy.spark.session.class_archive import ArchiveWriter
     from kproxy.spark.session.errors import ENGINE_ERRORS
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import LineSelection, condition, capture_options, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import LineSelection, capture_options, condition, warn_empty, warn_unread
 from kproxy.cli.analyze.session import cause_of
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError

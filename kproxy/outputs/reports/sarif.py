@@ -49,7 +49,9 @@ def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) 
 
 
 def _notifications(analysed: AnalysedInputs, notes: Sequence[str]) -> list[dict[str, Any]]:
-    sentences = [(note, "note") for note in notes] + [(analysed.sentence, "warning" if analysed.has_no_frames else "note")]
+    sentences = [(note, "note") for note in notes] + [
+        (analysed.sentence, "warning" if analysed.has_no_frames else "note")
+    ]
     return [{"level": level, "message": {"text": sentence}} for sentence, level in sentences]
 
 

@@ -51,7 +51,11 @@ def location_lines(cause: Cause) -> Iterator[str]:
     position = cause.place
     ends = f" ({position.client} -> {position.server})" if position.client else ""
     yield f"{position.file}: connection {position.connection_id}{ends}"
-    frame = f"{position.api or 'unknown'} v{position.api_version} {position.direction}" if position.api else position.direction or ""
+    frame = (
+        f"{position.api or 'unknown'} v{position.api_version} {position.direction}"
+        if position.api
+        else position.direction or ""
+    )
     parts = [
         frame,
         "" if position.correlation_id is None else f"correlation id {position.correlation_id}",

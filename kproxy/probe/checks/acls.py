@@ -106,7 +106,9 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeAcls")
     if described_acls(response) != expected:
-        raise response.failed(f"DescribeAcls returns {described_acls(response) or 'no ACL'} instead of {expected or 'none'}")
+        raise response.failed(
+            f"DescribeAcls returns {described_acls(response) or 'no ACL'} instead of {expected or 'none'}"
+        )
 
 
 def _filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict[str, object]:

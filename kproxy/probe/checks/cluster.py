@@ -99,7 +99,9 @@ async def topic_id(target: Target) -> None:
         version = min(12, target.version("Metadata", 12))
         response_by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
         expected_id = response_by_name.body["topics"][0]["topic_id"]
-        response_by_id = await target.ask(connection, "Metadata", version, topics=[{"topic_id": expected_id, "name": None}])
+        response_by_id = await target.ask(
+            connection, "Metadata", version, topics=[{"topic_id": expected_id, "name": None}]
+        )
         topics = response_by_id.body["topics"]
         if len(topics) != 1 or (topics[0]["name"], topics[0]["topic_id"]) != (topic.name, expected_id):
             raise response_by_id.failed(f"the topic id {expected_id} of {topic.name} does not return that topic")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import send_when_ready, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.scratch import expect, find_coordinator, poll_until, scratch_topic, send_when_ready
 from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
@@ -37,7 +37,11 @@ class _Member:
 
     async def heartbeat(self, **overrides: object) -> int:
         """Send a heartbeat with some fields changed; returns the error code."""
-        values = {"generation_id": self.generation, "member_id": self.id, "group_instance_id": self.instance} | overrides
+        values = {
+            "generation_id": self.generation,
+            "member_id": self.id,
+            "group_instance_id": self.instance,
+        } | overrides
         code: int = (await self.ask("Heartbeat", **values)).body["error_code"]
         return code
 
@@ -80,7 +84,10 @@ async def fenced_instance(target: Target) -> None:
 
     The first consumer stops because of it. Without it, two consumers with one configuration both read its partitions.
     """
-    async with _stable_group(target, instance="kproxy-probe-instance") as member, member.target.connection() as connection:
+    async with (
+        _stable_group(target, instance="kproxy-probe-instance") as member,
+        member.target.connection() as connection,
+    ):
         join_response = await _join_group(member.target, connection, member.group, "", member.instance)
         expect(join_response.body["error_code"], Error.NONE, "JoinGroup of a known instance")
         if join_response.body["member_id"] == member.id:
@@ -135,7 +142,11 @@ async def delete_unknown_group(target: Target) -> None:
     group = target.new_name("group")
     coordinator_target = await find_coordinator(target, group)
     async with coordinator_target.connection() as connection:
-        code = await poll_until(target, lambda: _delete_group(coordinator_target, connection, group), lambda code: code != Error.NOT_COORDINATOR)
+        code = await poll_until(
+            target,
+            lambda: _delete_group(coordinator_target, connection, group),
+            lambda code: code != Error.NOT_COORDINATOR,
+        )
         expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
 
 
@@ -149,13 +160,17 @@ async def _stable_group(target: Target, instance: str | None = None) -> AsyncIte
         async def join() -> BrokerResponse:
             join_response = await _join_group(coordinator_target, connection, group, "", instance)
             if join_response.body["error_code"] == Error.MEMBER_ID_REQUIRED:
-                join_response = await _join_group(coordinator_target, connection, group, join_response.body["member_id"], instance)
+                join_response = await _join_group(
+                    coordinator_target, connection, group, join_response.body["member_id"], instance
+                )
             return join_response
 
         # As in kproxy.probe.checks.groups, the broker may forget the member id of an empty group.
         response = await poll_until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
         expect(response.body["error_code"], Error.NONE, "JoinGroup")
-        member = _Member(coordinator_target, connection, group, response.body["member_id"], response.body["generation_id"], instance)
+        member = _Member(
+            coordinator_target, connection, group, response.body["member_id"], response.body["generation_id"], instance
+        )
         assignment = {"member_id": member.id, "assignment": b"all"}
         sync_response = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
                                   group_instance_id=instance, assignments=[assignment])  # fmt: skip

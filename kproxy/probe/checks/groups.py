@@ -10,7 +10,7 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckSkipped, check
-from kproxy.probe.scratch import send_when_ready, find_coordinator, expect, scratch_topic, poll_until
+from kproxy.probe.scratch import expect, find_coordinator, poll_until, scratch_topic, send_when_ready
 from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
@@ -68,8 +68,12 @@ async def two_members(target: Target) -> None:
         join_response = await _join_empty_group(coordinator_target, first, group)
         first_id = join_response.body["member_id"]
         if join_response.body["leader"] != first_id:
-            raise join_response.failed(f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}")
-        await _sync_group(coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
+            raise join_response.failed(
+                f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}"
+            )
+        await _sync_group(
+            coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"}
+        )
         second_id = await _request_member_id(coordinator_target, second, group)
         async with asyncio.TaskGroup() as tasks:
             second_join = tasks.create_task(_join_group(coordinator_target, second, group, second_id))
@@ -87,7 +91,9 @@ async def two_members(target: Target) -> None:
         async with asyncio.TaskGroup() as tasks:
             synced = {
                 member: tasks.create_task(
-                    _sync_group(coordinator_target, connection, group, member, generation, plan if member == leader else {})
+                    _sync_group(
+                        coordinator_target, connection, group, member, generation, plan if member == leader else {}
+                    )
                 )
                 for member, connection in ((first_id, first), (second_id, second))
             }
@@ -122,7 +128,9 @@ async def committed_offsets(target: Target) -> None:
             raise response.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
         if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
             raise response.failed("a partition without a committed offset does not return -1 without an error")
-        await coordinator_target.ask(connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group])
+        await coordinator_target.ask(
+            connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group]
+        )
 
 
 @check("groups/consumer-protocol", "KIP-848", writes=True)
@@ -163,8 +171,12 @@ async def consumer_protocol(target: Target) -> None:
                             member_epoch=-1)  # fmt: skip
         expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
         if leave_response.body["member_epoch"] != -1:
-            raise leave_response.failed(f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1")
-        await coordinator_target.ask(connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group])
+            raise leave_response.failed(
+                f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
+            )
+        await coordinator_target.ask(
+            connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group]
+        )
 
 
 async def _request_member_id(target: Target, connection: BrokerConnection, group: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from dissectors import records
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.scratch import batch, expect, scratch_topic, poll_until
+from kproxy.probe.scratch import batch, expect, poll_until, scratch_topic
 from kproxy.probe.target import Target
 from kproxy.proxy.address import TcpAddress
 
@@ -130,6 +130,7 @@ async def _check_offsets(target: Target, first_version: int, expected: Mapping[i
                 expect(result["error_code"], Error.NONE, description)
                 if result["offset"] != offset or time not in (None, result["timestamp"]):
                     raise CheckFailed(
-                        f"{description} returns offset {result['offset']} and timestamp {result['timestamp']} instead of offset "
+                        f"{description} returns offset {result['offset']} and timestamp {result['timestamp']} instead "
+                        "of offset "
                         f"{offset}" + ("" if time is None else f" and timestamp {time}")
                     )

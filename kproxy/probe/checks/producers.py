@@ -9,7 +9,15 @@ from contextlib import asynccontextmanager
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import ScratchTopic, send_when_ready, batch, find_coordinator, expect, scratch_topic, values_of
+from kproxy.probe.scratch import (
+    ScratchTopic,
+    batch,
+    expect,
+    find_coordinator,
+    scratch_topic,
+    send_when_ready,
+    values_of,
+)
 from kproxy.probe.target import Target
 
 _COORDINATOR = "core/src/main/scala/kafka/coordinator/transaction/TransactionCoordinator.scala"
@@ -65,7 +73,9 @@ async def old_epoch(target: Target) -> None:
     """
     async with _idempotent_producer(target) as (topic, producer):
         newer_producer = {**producer, "producer_epoch": producer["producer_epoch"] + 1}
-        expect((await topic.produce(batch(b"new", base_sequence=0, **newer_producer)))["error_code"], Error.NONE, "Produce")
+        expect(
+            (await topic.produce(batch(b"new", base_sequence=0, **newer_producer)))["error_code"], Error.NONE, "Produce"
+        )
         code = (await topic.produce(batch(b"old", base_sequence=0, **producer)))["error_code"]
         expect(code, Error.INVALID_PRODUCER_EPOCH, "Produce with an older epoch")
 
@@ -79,7 +89,9 @@ async def fenced_producer(target: Target) -> None:
     transactional_id = target.new_name("transaction")
     coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
-        first, second = [await _init_transactional_producer(coordinator_target, connection, transactional_id) for _ in range(2)]
+        first, second = [
+            await _init_transactional_producer(coordinator_target, connection, transactional_id) for _ in range(2)
+        ]
         if (first["producer_id"], first["producer_epoch"]) >= (second["producer_id"], second["producer_epoch"]):
             raise CheckFailed(f"the first producer is {first}, and the second one {second}")
         coordinator_target.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
@@ -112,10 +124,16 @@ async def transactions(target: Target) -> None:
     async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
         producer = await _init_transactional_producer(coordinator_target, connection, transactional_id)
         for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
-            expect(await _add_partition(coordinator_target, connection, transactional_id, producer, topic.name), Error.NONE, "AddPartitionsToTxn")
+            expect(
+                await _add_partition(coordinator_target, connection, transactional_id, producer, topic.name),
+                Error.NONE,
+                "AddPartitionsToTxn",
+            )
             data = batch(value, base_sequence=number, is_transactional=True, **producer)
             expect(
-                (await topic.produce(data, transactional_id=transactional_id))["error_code"], Error.NONE, "transactional Produce"
+                (await topic.produce(data, transactional_id=transactional_id))["error_code"],
+                Error.NONE,
+                "transactional Produce",
             )
             open_result = await topic.fetch(isolation_level=1)
             if (stable := open_result["last_stable_offset"]) != 2 * number:
@@ -131,12 +149,15 @@ async def transactions(target: Target) -> None:
         aborted = {transaction["producer_id"] for transaction in final_result["aborted_transactions"] or ()}
         if aborted != {producer["producer_id"]} or values_of(final_result["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
-                f"after an aborted and a committed transaction, read_committed returns {values_of(final_result['records'])} "
+                "after an aborted and a committed transaction, read_committed returns "
+                f"{values_of(final_result['records'])} "
                 f"up to {final_result['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
             )
 
 
-async def _init_transactional_producer(target: Target, connection: BrokerConnection, transactional_id: str) -> dict[str, int]:
+async def _init_transactional_producer(
+    target: Target, connection: BrokerConnection, transactional_id: str
+) -> dict[str, int]:
     """The producer id and epoch for a transactional id."""
     response = await send_when_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
                              transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
@@ -148,7 +169,9 @@ async def _add_partition(
     target: Target, connection: BrokerConnection, transactional_id: str, producer: dict[str, int], topic: str
 ) -> int:
     """Add the topic's partition to the transaction; returns the error code."""
-    values = {f"v3_and_below_{key}": value for key, value in ({"transactional_id": transactional_id} | producer).items()}
+    values = {
+        f"v3_and_below_{key}": value for key, value in ({"transactional_id": transactional_id} | producer).items()
+    }
     for _ in range(_RETRIES):
         version = min(3, target.version("AddPartitionsToTxn"))
         response = await target.ask(connection, "AddPartitionsToTxn", version, **values,

@@ -13,7 +13,7 @@ from dissectors.schemas.codes import ApiKey, Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
 from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless_values
-from kproxy.probe.scratch import batch, expect, scratch_topic, poll_until
+from kproxy.probe.scratch import batch, expect, poll_until, scratch_topic
 from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "server/src/main/java/org/apache/kafka/server/quota/ClientQuotaManager.java"
@@ -40,7 +40,9 @@ async def no_throttle(target: Target) -> None:
             except (CheckFailed, CheckSkipped):
                 continue  # another check's business
             if response.body.get("throttle_time_ms"):
-                throttled_responses.append((response, f"{api.name} v{version} returns {response.body['throttle_time_ms']} ms"))
+                throttled_responses.append(
+                    (response, f"{api.name} v{version} returns {response.body['throttle_time_ms']} ms")
+                )
     if throttled_responses:
         raise throttled_responses[0][0].failed("; ".join(text for _, text in throttled_responses))
 
@@ -79,7 +81,10 @@ async def produce(target: Target) -> None:
     A broker that holds the response back instead makes the request time out, and the producer sends the records again.
     """
     client, data = target.new_name("client"), batch(b"x" * _SIZE)
-    async with scratch_topic(target) as topic, _with_quotas(target, topic.connection, client, {"producer_byte_rate": _RATE}):
+    async with (
+        scratch_topic(target) as topic,
+        _with_quotas(target, topic.connection, client, {"producer_byte_rate": _RATE}),
+    ):
         values = {"acks": -1, "timeout_ms": 10_000,
                   "topic_data": [{"name": topic.name, "partition_data": [{"index": 0, "records": data}]}]}  # fmt: skip
         await _expect_throttled(topic.target, client, "Produce", 9, values)
@@ -95,7 +100,10 @@ async def fetch(target: Target) -> None:
     A broker that holds the response back instead makes the request time out.
     """
     client = target.new_name("client")
-    async with scratch_topic(target) as topic, _with_quotas(target, topic.connection, client, {"consumer_byte_rate": _RATE}):
+    async with (
+        scratch_topic(target) as topic,
+        _with_quotas(target, topic.connection, client, {"consumer_byte_rate": _RATE}),
+    ):
         expect((await topic.produce(batch(b"x" * _SIZE)))["error_code"], Error.NONE, "Produce")
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20,
@@ -103,7 +111,9 @@ async def fetch(target: Target) -> None:
         await _expect_throttled(topic.target, client, "Fetch", 11, values)
 
 
-async def _expect_throttled(target: Target, client: str, api: str, max_version: int, values: Mapping[str, object]) -> None:
+async def _expect_throttled(
+    target: Target, client: str, api: str, max_version: int, values: Mapping[str, object]
+) -> None:
     """Send a request as that client until it is throttled: a new quota takes effect a little later."""
     limited_target, version = replace(target, client_id=client), min(max_version, target.version(api))
 
@@ -167,4 +177,6 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeClientQuotas")
     if described_quotas(response) != expected:
-        raise response.failed(f"the quotas of the client id are {described_quotas(response) or 'none'} instead of {expected or 'none'}")
+        raise response.failed(
+            f"the quotas of the client id are {described_quotas(response) or 'none'} instead of {expected or 'none'}"
+        )

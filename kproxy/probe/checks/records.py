@@ -49,10 +49,14 @@ async def _round_trip(codec: str, target: Target) -> None:
             produce_result = await topic.produce(data)
             expect(produce_result["error_code"], Error.NONE, f"Produce with {codec}")
             if produce_result["base_offset"] != base_offset:
-                raise CheckFailed(f"Produce returns base offset {produce_result['base_offset']} instead of {base_offset}")
+                raise CheckFailed(
+                    f"Produce returns base offset {produce_result['base_offset']} instead of {base_offset}"
+                )
         fetch_result = await topic.fetch()
         if fetch_result["high_watermark"] != 2 * len(produced_records):
-            raise CheckFailed(f"the high watermark is {fetch_result['high_watermark']} instead of {2 * len(produced_records)}")
+            raise CheckFailed(
+                f"the high watermark is {fetch_result['high_watermark']} instead of {2 * len(produced_records)}"
+            )
         batches = records.decode(fetch_result["records"] or b"")
         if not all(entry.get("crc_valid") for entry in batches):
             raise CheckFailed("a fetched batch has a wrong CRC")
@@ -207,7 +211,9 @@ async def list_offsets(target: Target) -> None:
     """
     async with scratch_topic(target) as topic:
         for number in range(3):
-            expect((await topic.produce(_batch_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")
+            expect(
+                (await topic.produce(_batch_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce"
+            )
         for timestamp, offset, description in (
             (-2, 0, "earliest"), (-1, 3, "latest"), (1_700_000_000_500, 1, "a timestamp between two records"),
             (1_800_000_000_000, -1, "a timestamp after the last record"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dissectors.schemas.codes import Error
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import batch, find_coordinator, expect, scratch_topic
+from kproxy.probe.scratch import batch, expect, find_coordinator, scratch_topic
 from kproxy.probe.share_groups import (
     ACCEPT,
     BEGIN,
@@ -39,7 +39,9 @@ async def members(target: Target) -> None:
             leave_response = await heartbeat(coordinator_target, connection, group, ids[0], END)
             expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
             if leave_response.body["member_epoch"] != END:
-                raise leave_response.failed(f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1")
+                raise leave_response.failed(
+                    f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
+                )
 
 
 @check("shares/fenced-members", "KIP-932", _GROUPS, writes=True)
@@ -191,5 +193,6 @@ async def _check_acquires(member: ShareGroupMember, expected: dict[int, int], de
     acquired = await member.fetch(max_wait_ms=_SOON_MS if expected else _NOTHING_MS)
     if acquired != expected:
         raise CheckFailed(
-            f"{description} acquires the offsets {acquired or 'none'} instead of {expected or 'none'} (with delivery counts)"
+            f"{description} acquires the offsets {acquired or 'none'} instead of {expected or 'none'} (with delivery "
+            "counts)"
         )

@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import ScratchTopic, batch, expect, scratch_topic, poll_until, values_of
+from kproxy.probe.scratch import ScratchTopic, batch, expect, poll_until, scratch_topic, values_of
 from kproxy.probe.target import BrokerResponse, Target
 
 _FETCH, _PRODUCE, _METADATA, _DELETE = 13, 13, 10, 6  # the first versions with topic ids
@@ -112,7 +112,9 @@ async def recreated_topic(target: Target) -> None:
     async with target.connection() as connection:
         await poll_until(
             target,
-            lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old_topic.name}], allow_auto_topic_creation=False),
+            lambda: target.ask(
+                connection, "Metadata", 9, topics=[{"name": old_topic.name}], allow_auto_topic_creation=False
+            ),
             lambda answer: bool(answer.body["topics"][0]["error_code"]),
         )
     async with scratch_topic(target, old_topic.name) as new_topic:

@@ -73,7 +73,9 @@ async def add_partitions(target: Target) -> None:
     async with scratch_topic(target) as topic, target.connection() as connection:
         for count, expected in ((1, Error.INVALID_PARTITIONS), (3, Error.NONE)):
             topic_request = {"name": topic.name, "count": count, "assignments": None}
-            response = await target.ask(connection, "CreatePartitions", version, topics=[topic_request], timeout_ms=10_000)
+            response = await target.ask(
+                connection, "CreatePartitions", version, topics=[topic_request], timeout_ms=10_000
+            )
             expect(response.body["results"][0]["error_code"], expected, f"CreatePartitions of 1 to {count}")
 
 

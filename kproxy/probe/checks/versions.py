@@ -67,7 +67,8 @@ async def same_in_every_version(target: Target) -> None:
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
             raise response.failed(
-                f"v0 lists {_api_name(key)} as {_range_text(lists[0].get(key))}, v{version} as {_range_text(lists[version].get(key))}"
+                f"v0 lists {_api_name(key)} as {_range_text(lists[0].get(key))}, v{version} as "
+                f"{_range_text(lists[version].get(key))}"
             )
 
 

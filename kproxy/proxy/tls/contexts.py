@@ -142,7 +142,8 @@ def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, k
         if error.reason == "KEY_VALUES_MISMATCH":
             raise TlsFileError(f"{key_option} {key} is not the key of {certificate_option} {certificate}") from None
         raise TlsFileError(
-            f"{certificate_option} {certificate}, {key_option} {key}: {_error_text(error)}; use PEM files that OpenSSL reads"
+            f"{certificate_option} {certificate}, {key_option} {key}: {_error_text(error)}; use PEM files that OpenSSL "
+            "reads"
         ) from None
 
 

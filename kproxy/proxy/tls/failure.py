@@ -65,7 +65,11 @@ class TlsError(OSError):
 
 
 def tls_error(
-    error: ssl.SSLError, *, anonymous: bool = False, own_certificate: OwnCertificate | None = None, names: Sequence[str] = ()
+    error: ssl.SSLError,
+    *,
+    anonymous: bool = False,
+    own_certificate: OwnCertificate | None = None,
+    names: Sequence[str] = (),
 ) -> TlsError:
     """What an error of OpenSSL means.
 

@@ -7,7 +7,7 @@ import ssl
 import time
 
 from dissectors.connections.events import Direction
-from kproxy.proxy.side import SideOwner, Side
+from kproxy.proxy.side import Side, SideOwner
 from kproxy.proxy.tls.failure import tls_error
 from kproxy.proxy.tls.stream import TlsStream
 

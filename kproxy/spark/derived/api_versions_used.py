@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.messages.message import API_VERSIONS, UNSUPPORTED_VERSION
 from dissectors.schemas.release_versions import refused_from
-from kproxy.spark.columns import client_name, constant_map, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name, constant_map
 from kproxy.spark.sentences import host, text
 
 #: The finding that a request's version is lower than the server's lowest.
@@ -36,7 +36,9 @@ def uses(lines: DataFrame) -> DataFrame:
     is_api_versions = F.col("api_key") == API_VERSIONS
     negotiated_offset = F.min(F.when(is_api_versions, F.col("first_offset"))).over(connection)
     is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
-    sent_software = F.when(F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version"))
+    sent_software = F.when(
+        F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version")
+    )
     software = F.max(sent_software).over(connection)
     frames = (
         _count_uses(lines)

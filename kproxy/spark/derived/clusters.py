@@ -56,7 +56,9 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     )
     cluster_names = sorted(set(names.values()))
     if len(cluster_names) < 2:
-        return lines.withColumn(CLUSTER, F.lit(cluster_names[0] if cluster_names else None).cast("string")), cluster_names
+        return lines.withColumn(
+            CLUSTER, F.lit(cluster_names[0] if cluster_names else None).cast("string")
+        ), cluster_names
     schema = f"_watcher string, _server string, {CLUSTER} string"
     rows = lines.sparkSession.createDataFrame([(*place, name) for place, name in names.items()], schema)
     is_same_server = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
@@ -103,11 +105,20 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
     for location, name in cluster_by_server.items():
         clusters_by_watcher[location.watcher].add(name)
     remaining = addresses_by_server.keys() - cluster_by_server.keys()
-    cluster_by_server |= {location: min(clusters_by_watcher[location.watcher]) for location in remaining if len(clusters_by_watcher[location.watcher]) == 1}
-    return cluster_by_server | _group_by_address({location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()}, clusters_by_watcher)
+    cluster_by_server |= {
+        location: min(clusters_by_watcher[location.watcher])
+        for location in remaining
+        if len(clusters_by_watcher[location.watcher]) == 1
+    }
+    return cluster_by_server | _group_by_address(
+        {location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()},
+        clusters_by_watcher,
+    )
 
 
-def _group_by_address(addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_watcher: Mapping[str, set[str]]) -> dict[ServerLocation, str]:
+def _group_by_address(
+    addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_watcher: Mapping[str, set[str]]
+) -> dict[ServerLocation, str]:
     """Group servers without a known id; the name is the lowest address of the group."""
     parents: dict[str, str] = {}
 

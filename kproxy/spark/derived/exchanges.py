@@ -57,7 +57,9 @@ def _pair(frames: DataFrame) -> DataFrame:
     )
     lacks_offsets = F.exists("answers", lambda answer: answer["request_offset"].isNull())
     requests = F.when(lacks_offsets, F.slice("asked", 1, 1)).otherwise(F.col("asked"))
-    own_responses = F.filter("answers", lambda answer: lacks_offsets | (answer["request_offset"] == F.col("one.offset")))
+    own_responses = F.filter(
+        "answers", lambda answer: lacks_offsets | (answer["request_offset"] == F.col("one.offset"))
+    )
     expanded = sides.withColumn("one", F.explode(requests))
     return expanded.select(
         *_KEY, F.col("one.request").alias("request"), F.get(own_responses, F.lit(0))["answer"].alias("answer")

@@ -56,7 +56,9 @@ def busy_minutes(lines: DataFrame, conditions: Mapping[str, BusyCondition]) -> D
     )
     entries = [F.struct(F.lit(name).alias("name"), F.col(name).alias("counted")) for name in conditions]
     is_busy = [
-        (F.col("name") == name) & (F.col("hits") >= condition.least) & (F.col("hits") >= condition.share * F.col("frames"))
+        (F.col("name") == name)
+        & (F.col("hits") >= condition.least)
+        & (F.col("hits") >= condition.share * F.col("frames"))
         for name, condition in conditions.items()
     ]
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name
 from kproxy.trace.record_values import WITHHELD
 
 #: Objects in the place of a string stay JSON text.
@@ -81,7 +81,8 @@ def _record_parts(record: Column) -> Column:
     null = F.lit(None).cast("string")
     header_parts = F.transform(record["headers"], lambda header: part_struct("header", header["key"], header["value"]))
     all_parts = F.concat(
-        F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])), array_or_empty(header_parts)
+        F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])),
+        array_or_empty(header_parts),
     )
     decoded_parts = F.filter(all_parts, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
     return F.when(F.exists(decoded_parts, lambda record: record["value"].isNotNull()), decoded_parts)

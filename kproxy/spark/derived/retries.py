@@ -38,7 +38,9 @@ def resent_requests(lines: DataFrame) -> DataFrame:
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _topics_hash().alias("names"),
         "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    connection_ends = ended_connections.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
+    connection_ends = ended_connections.select(
+        "connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by")
+    )
     ended_lines = lines.join(connection_ends, "connection_id")  # their end comes along, so that it is joined once
     columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}

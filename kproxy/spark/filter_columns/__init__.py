@@ -64,7 +64,9 @@ def _presence_condition(field: FilterField) -> Column:
     if not field.many:
         return column.isNotNull() if field.kind in (Kind.NUMBER, Kind.TIME) else _is_nonempty(field, column)
     return (
-        F.size(column) > 0 if field.kind is Kind.NUMBER else F.exists(column, lambda element: _is_nonempty(field, element))
+        F.size(column) > 0
+        if field.kind is Kind.NUMBER
+        else F.exists(column, lambda element: _is_nonempty(field, element))
     )
 
 

@@ -74,7 +74,9 @@ class Batches:
             if len(texts) > 1:
                 for text in texts:
                     yield from self._batches([text], file)
-            elif isinstance(text := texts[0], bytes) and (row := self._other_row("corrupt", text.decode(errors="replace"))):
+            elif isinstance(text := texts[0], bytes) and (
+                row := self._other_row("corrupt", text.decode(errors="replace"))
+            ):
                 yield self._build_batch([row | {"file": file}])
 
     def _parse_row(self, text: bytes | str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kproxy.errors import UserError
 from kproxy.spark.ingest import local_table
-from kproxy.spark.ingest.convert import TableBatch, duplicate_files, batches, check_table, next_number, record_of
+from kproxy.spark.ingest.convert import TableBatch, batches, check_table, duplicate_files, next_number, record_of
 from kproxy.spark.ingest.local_files import local_output
 from kproxy.spark.ingest.local_tables import METADATA
 from kproxy.spark.ingest.locks import lock_local_table
@@ -87,7 +87,9 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
                 writer = next((writer for writer in writers if writer.schema.equals(schema)), None)
                 if writer is None:
                     name = f"part-{len(writers):05d}-{target.name}.c000.zstd.parquet"
-                    writer = pq.ParquetWriter(target / hour_folder / name, schema, compression="zstd", store_schema=False)
+                    writer = pq.ParquetWriter(
+                        target / hour_folder / name, schema, compression="zstd", store_schema=False
+                    )
                     writers.append(writer)
                 for batch in file.iter_batches(_ROWS):
                     writer.write_batch(batch.cast(schema))

@@ -31,7 +31,7 @@ from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.local_files import is_one_machine, local_input, local_output
 from kproxy.spark.ingest.local_tables import write_files
-from kproxy.spark.ingest.locks import lock_table, lock_local_table
+from kproxy.spark.ingest.locks import lock_local_table, lock_table
 from kproxy.spark.ingest.schema import ROW, TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 from kproxy.spark.session.embedded_engine import is_embedded
@@ -168,7 +168,9 @@ def convert(
             number = next_number(numbers, has_lock=has_lock)
             numbers.add(number)
             batch_counts = _write_batch(spark, group, table, table_form, number, options, where)
-            new_batches.append(TableBatch(number, {file.uri: file.size for file in group}, form=table_form, **batch_counts))
+            new_batches.append(
+                TableBatch(number, {file.uri: file.size for file in group}, form=table_form, **batch_counts)
+            )
             write_record(spark, table, new_batches[-1])
             on_batch(new_batches[-1])
         return new_batches
@@ -186,7 +188,9 @@ def _convert_here(
     for number, group in enumerate(_group_files(_new_files(files, existing)), start=first_number):
         staged = local_table.new_folder(folder)
         batch_counts = write_files(group, staged, options)
-        batch = TableBatch(number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **batch_counts)
+        batch = TableBatch(
+            number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **batch_counts
+        )
         local_table.write_record(folder, number, record_of(batch))
         local_table.finish(folder)
         new_batches.append(batch)

@@ -42,7 +42,9 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     remote_paths = [file.path for file in files if not file.plain and not file.is_local]
     parts = []
     if plain_paths:
-        parts.append(parse_texts(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file"))))
+        parts.append(
+            parse_texts(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file")))
+        )
     if local_files:
         names = spark.createDataFrame([(file.uri,) for file in local_files], "uri string").coalesce(1)
         tasks = max(_MIN_TASKS, sum(file.size for file in local_files) // _TASK_BYTES)
@@ -58,7 +60,11 @@ def parse_texts(texts: DataFrame) -> DataFrame:
     schema = T.StructType([*TRACE.fields, T.StructField(_BAD_COLUMN, T.StringType())])
     line = F.from_json("value", schema, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
-    is_sound = F.col("line")[_BAD_COLUMN].isNull() & is_complete_line(F.col("line")) & F.startswith(F.ltrim("value"), F.lit("{"))
+    is_sound = (
+        F.col("line")[_BAD_COLUMN].isNull()
+        & is_complete_line(F.col("line"))
+        & F.startswith(F.ltrim("value"), F.lit("{"))
+    )
     corrupt = F.when(~is_sound, F.substring("value", 1, MAX_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()

@@ -27,7 +27,10 @@ def next_hour(read_sizes: Mapping[str, int], sizes: Mapping[str, int]) -> dict[s
     """
     grown_paths = {name for name, size in sizes.items() if size > read_sizes.get(name, 0)}
     first_hour = min(map(_sort_key, grown_paths), default="")
-    ends = {name: size if name in grown_paths and _sort_key(name) <= first_hour else read_sizes.get(name, 0) for name, size in sizes.items()}
+    ends = {
+        name: size if name in grown_paths and _sort_key(name) <= first_hour else read_sizes.get(name, 0)
+        for name, size in sizes.items()
+    }
     return {name: size for name, size in sorted(ends.items()) if size}
 
 

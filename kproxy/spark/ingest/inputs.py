@@ -62,7 +62,9 @@ def find_files(
         if not new_files:
             raise UserError(f"{path}: {NO_INPUT} in it")
         files_by_uri |= new_files
-    return [files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)]
+    return [
+        files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)
+    ]
 
 
 def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
@@ -83,7 +85,9 @@ def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], ob
     for empty_path in sorted({_plain(uri) for uri in all_uris} - {_plain(uri) for uri, _, _ in rows}):
         if is_input(empty_path):
             empty(empty_path)
-    return [File(uri, file_path, length) for uri, file_path, length in rows if is_input(file_path) or uri == explicit_uri]
+    return [
+        File(uri, file_path, length) for uri, file_path, length in rows if is_input(file_path) or uri == explicit_uri
+    ]
 
 
 def _list_by_python(path: str, empty: Callable[[str], object]) -> list[File]:

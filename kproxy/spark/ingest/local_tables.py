@@ -112,7 +112,9 @@ def _weight(file: File) -> int:
     return file.size if file.plain else _SLOWDOWN * file.size
 
 
-def _write_task(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> WrittenCounts:
+def _write_task(
+    folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]
+) -> WrittenCounts:
     """Write the rows of a task, one file per hour; the number of files grows with rows that do not fit in memory."""
     number, pieces = task
     reader, total = Batches(ROW), WrittenCounts()
@@ -183,7 +185,10 @@ def _write_hours(rows: pa.Table, folder: Path, name: str) -> None:
     for hour in hours.unique():
         if hour.is_valid:
             start = hour.as_py()
-            hour_rows, hour_folder = rows.filter(pc.equal(hours, hour)), f"date={start.date().isoformat()}/hour={start.hour:02d}"
+            hour_rows, hour_folder = (
+                rows.filter(pc.equal(hours, hour)),
+                f"date={start.date().isoformat()}/hour={start.hour:02d}",
+            )
         else:
             hour_rows, hour_folder = rows.filter(hours.is_null()), _NO_HOUR
         path = folder / hour_folder / name

@@ -11,7 +11,7 @@ from pyspark.sql.utils import is_remote
 
 from kproxy.errors import UserError
 from kproxy.spark.ingest import local_table
-from kproxy.spark.ingest.convert import TableBatch, next_number, records, write_record, batches_written_twice
+from kproxy.spark.ingest.convert import TableBatch, batches_written_twice, next_number, records, write_record
 from kproxy.spark.ingest.decode import local_path
 from kproxy.spark.ingest.local_files import local_input
 from kproxy.spark.ingest.locks import delete, lock_table
@@ -73,7 +73,9 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
         return results
 
 
-def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]) -> RepairResult:
+def _rewrite(
+    spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]
+) -> RepairResult:
     """Write the distinct rows of a batch, which may have several records, as another batch."""
     number = batches[0].number
     files = {uri: size for batch in batches for uri, size in batch.files.items()}
@@ -90,7 +92,9 @@ def _rewrite(spark: SparkSession, table: str, batches: Sequence[TableBatch], new
         lost = len(own_files) == len(files) and lines < expected_lines
         if not (lost and all(map(_exists, own_files))):
             write_batch(distinct_rows, table, PARQUET, new_number)
-            write_record(spark, table, replace(batches[0], number=new_number, files=own_files, lines=lines, corrupt=corrupt))
+            write_record(
+                spark, table, replace(batches[0], number=new_number, files=own_files, lines=lines, corrupt=corrupt)
+            )
         distinct_rows.unpersist()
     delete(spark, f"{table}/_files/batch={number}")
     delete(spark, f"{table}/batch={number}")

@@ -65,7 +65,9 @@ def plan_jobs(
     """
     pool = ThreadPoolExecutor(1)
     try:
-        running = deque((job, pool.submit(overrides.get(job.name, partial(job.run, lines)))) for job in map(find, job_names))
+        running = deque(
+            (job, pool.submit(overrides.get(job.name, partial(job.run, lines)))) for job in map(find, job_names)
+        )
         while running:  # releases what Java holds for a table
             job, future = running.popleft()
             yield job, future.result

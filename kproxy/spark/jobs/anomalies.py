@@ -9,7 +9,7 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty, computed_once, view
+from kproxy.spark.columns import array_or_empty, client_name, computed_once, is_decoded, view
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.observed_time import observed_durations, slot
 from kproxy.spark.jobs import job
@@ -162,7 +162,9 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
         .groupBy("cluster", "view.by", "api", "view.value", "source", "slot")
         .agg(F.sum("requests").alias("requests"))
     )
-    items = requests_by_slot.groupBy(*_ITEM).agg(F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all"))
+    items = requests_by_slot.groupBy(*_ITEM).agg(
+        F.min(_hour(F.col("slot"))).alias("first"), F.collect_set("source").alias("all")
+    )
     observable_slots = (
         items.select(*_ITEM, "first", F.explode("all").alias("source"))
         .join(F.broadcast(_observed(lines)), "source")
@@ -222,7 +224,9 @@ def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
     def add(sums: Column, entry: Column) -> Column:
         own_part, other_part = entry["value"], other_day["parts"][entry["key"]]
         is_known = F.coalesce(other_part["seconds"] >= _MIN_OF_SLOT, F.lit(False))
-        expected = F.when(is_known, other_part["requests"] * own_part["seconds"] / other_part["seconds"]).otherwise(own_part["requests"])
+        expected = F.when(is_known, other_part["requests"] * own_part["seconds"] / other_part["seconds"]).otherwise(
+            own_part["requests"]
+        )
         return F.struct(
             (sums["requests"] + expected).alias("requests"),
             (sums["known"] + F.when(is_known, own_part["seconds"]).otherwise(0.0)).alias("known"),
@@ -259,7 +263,12 @@ def _response_hours(lines: DataFrame) -> DataFrame:
         _frames(lines)
         .where(F.col("kind") == "response")
         .select(
-            "api", "cluster", "latency_us", has_error.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _item_views()
+            "api",
+            "cluster",
+            "latency_us",
+            has_error.alias("failed"),
+            _hour(F.unix_seconds("ts")).alias("hour"),
+            _item_views(),
         )
         .groupBy("cluster", "view.by", "api", "view.value", "hour")
         .agg(
@@ -353,7 +362,13 @@ def _sentence() -> Column:
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
             measure == "errors",
-            text("errors in ", fixed_point(actual, 2, 0.01), " % of responses, usually ", fixed_point(usual, 2, 0.01), " %"),
+            text(
+                "errors in ",
+                fixed_point(actual, 2, 0.01),
+                " % of responses, usually ",
+                fixed_point(usual, 2, 0.01),
+                " %",
+            ),
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name, topic_names
+from kproxy.spark.columns import array_or_empty, client_name, is_decoded, topic_name, topic_names
 from kproxy.spark.derived.topic_errors import topic_index
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host

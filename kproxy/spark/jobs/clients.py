@@ -58,7 +58,9 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     by_client = Window.partitionBy(*_CLIENT)
     worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(by_client)
     unserved = set_over(F.when(~F.col("served"), F.col("api")), by_client)
-    first_refusal = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_line_position(), "refused_from"))).over(by_client)
+    first_refusal = F.min(F.when(F.col("refused_from").isNotNull(), F.struct(_line_position(), "refused_from"))).over(
+        by_client
+    )
     rows = rows.withColumns({"worst": worst, "others": F.size(unserved) - 1, "first": first_refusal})
     verdict = F.when(is_use, F.col("verdict")).otherwise(F.col("worst.verdict"))
     return rows.select(
@@ -153,7 +155,9 @@ def _use_reason(release: str) -> Column:
 def _client_reason(release: str) -> Column:
     """The reason for the verdict of a client: its worst use."""
     worst, others = F.col("worst"), F.col("others")
-    use_text = text("uses ", worst["api"], " ", _version_text(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
+    use_text = text(
+        "uses ", worst["api"], " ", _version_text(worst["api_version"]), f", but Kafka {release} ", worst["limit"]
+    )
     others_text = F.when(others == 1, " (and 1 more API)").when(
         others > 1, text(" (and ", others.cast("string"), " more APIs)")
     )

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name
+from kproxy.spark.columns import array_or_empty, client_name, is_decoded, topic_name
 from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host

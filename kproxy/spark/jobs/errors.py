@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty, computed_once, position_in, topic_name, view
+from kproxy.spark.columns import array_or_empty, client_name, computed_once, is_decoded, position_in, topic_name, view
 from kproxy.spark.derived.topic_errors import errors_about_topics, topic_index
 from kproxy.spark.jobs import job
 

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import carries_records, client_name, is_decoded, array_or_empty, topic_name
+from kproxy.spark.columns import array_or_empty, carries_records, client_name, is_decoded, topic_name
 from kproxy.spark.derived.latency_sketch import bucket
 from kproxy.spark.jobs import job
 
@@ -60,7 +60,9 @@ def facts(lines: DataFrame) -> DataFrame:
     frame_facts = _count_struct(F.lit(None).cast("string"), F.col("size"), F.when(has_records, records))
     topic_facts = F.transform(
         "topics",
-        lambda entry: _count_struct(topic_name(entry), F.when(has_records, entry["bytes"]), F.when(has_records, entry["records"])),
+        lambda entry: _count_struct(
+            topic_name(entry), F.when(has_records, entry["bytes"]), F.when(has_records, entry["records"])
+        ),
     )
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull()).select(
         "cluster",

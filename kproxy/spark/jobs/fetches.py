@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty, topic_name
+from kproxy.spark.columns import array_or_empty, client_name, is_decoded, topic_name
 from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
@@ -83,7 +83,9 @@ def _views() -> Column:
         columns = {"topic": topic, "bytes": size, "records": records, "lag": lag, "is_empty": is_empty}
         return F.struct(*(column.alias(name) for name, column in columns.items()))
 
-    totals = view_struct(F.lit(None).cast("string"), _sum_over_topics("bytes"), _sum_over_topics("records"), _sum_over_topics("lag"))
+    totals = view_struct(
+        F.lit(None).cast("string"), _sum_over_topics("bytes"), _sum_over_topics("records"), _sum_over_topics("lag")
+    )
     entries = F.transform(
         "topics", lambda entry: view_struct(topic_name(entry), entry["bytes"], entry["records"], entry["lag"])
     )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.findings import Severity
 from dissectors.rules import rules
-from kproxy.spark.columns import client_name, constant_map, direction, array_or_empty, position_in
+from kproxy.spark.columns import array_or_empty, client_name, constant_map, direction, position_in
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -43,7 +43,9 @@ def findings(lines: DataFrame) -> DataFrame:
         - at (timestamp, UTC): of the first reported one
     """
     # Grouped by raw names first: Spark sorts all lines to compute the maximum of texts.
-    connection_names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))
+    connection_names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(
+        F.max("ts").alias("ts")
+    )
     clients_by_connection = connection_names.groupBy("connection_id").agg(
         F.max("client").alias("client"),
         F.max("server").alias("broker"),
@@ -51,7 +53,9 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
     own_finding = F.when(F.col("kind") == "finding", F.array(_finding_row(F.struct(*_ENTRY))))
-    frame_findings = F.transform("findings", lambda entry: _finding_row(entry))  # of one argument: a second is the index
+    frame_findings = F.transform(
+        "findings", lambda entry: _finding_row(entry)
+    )  # of one argument: a second is the index
     repeats = F.transform("repeated", lambda entry: _finding_row(entry, entry["count"]))
     rows = (array_or_empty(finding_rows.cast(_ROWS)) for finding_rows in (own_finding, frame_findings, repeats))
     finding_rows = (

@@ -94,7 +94,9 @@ def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
         & ~F.col("acks").eqNullSafe(0)
         & (F.col("asked_at").isNull() | (F.col("ts") > F.col("asked_at")))
     )
-    first_requests = unanswered_requests.withColumn("place", F.row_number().over(Window.partitionBy("connection_id").orderBy("ts", "offset")))
+    first_requests = unanswered_requests.withColumn(
+        "place", F.row_number().over(Window.partitionBy("connection_id").orderBy("ts", "offset"))
+    )
     idle = asked_us - F.unix_micros("before")
     return first_requests.where(
         (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked_us <= _AWAKE_US)

@@ -34,7 +34,9 @@ def latency(lines: DataFrame) -> DataFrame:
         - p999_us (double, µs): 99.9th percentile
         - max_us (bigint, µs): maximum
     """
-    with_names = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull()).withColumn("names", topic_names())
+    with_names = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull()).withColumn(
+        "names", topic_names()
+    )
     views = F.concat(
         F.array(
             view("api", F.lit(None).cast("string")),

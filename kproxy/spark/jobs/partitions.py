@@ -50,7 +50,13 @@ def partitions(lines: DataFrame) -> DataFrame:
         )
     )
     table = byte_counts.select(
-        "cluster", "topic", "partition", "written_bytes", *_share_and_skew("written"), "read_bytes", *_share_and_skew("read")
+        "cluster",
+        "topic",
+        "partition",
+        "written_bytes",
+        *_share_and_skew("written"),
+        "read_bytes",
+        *_share_and_skew("read"),
     ).where(F.col("written_share").isNotNull() | F.col("read_share").isNotNull())
     skew = F.greatest("written_skew", "read_skew")
     return table.orderBy(

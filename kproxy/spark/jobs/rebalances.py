@@ -9,7 +9,7 @@ from dissectors.groups import EventKind, Protocol
 from dissectors.groups.causes import CAUSES, DEFAULT_CAUSE, REJOIN_ERRORS
 from dissectors.groups.model import CauseKind
 from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
-from kproxy.spark.derived.groups import next_value, group_events, with_lives, is_kind
+from kproxy.spark.derived.groups import group_events, is_kind, next_value, with_lives
 from kproxy.spark.jobs import job
 
 
@@ -43,7 +43,9 @@ def rebalances(lines: DataFrame) -> DataFrame:
     """
     events = group_events(lines).where(F.col("own"))
     generations = _generations(events).unionByName(_epochs(events))
-    last_minute = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
+    last_minute = (
+        Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
+    )
     a_minute = F.col("generation") - F.min("generation").over(last_minute)
     rows = generations.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
     return (

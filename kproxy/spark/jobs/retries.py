@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name
 from kproxy.spark.derived.retries import refused_again, resent_requests
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
-from kproxy.spark.columns import client_name, is_decoded, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name, is_decoded
 from kproxy.spark.jobs import job
 
 _FETCH, _ACKNOWLEDGE, _HEARTBEAT = "ShareFetch", "ShareAcknowledge", "ShareGroupHeartbeat"
@@ -81,4 +81,6 @@ def share_groups(lines: DataFrame) -> DataFrame:
 
 def _sum_over_topics(name: str) -> Column:
     zero = F.lit(0).cast("long")
-    return F.aggregate(array_or_empty(F.col("topics")), zero, lambda total, entry: total + F.coalesce(entry[name], zero))
+    return F.aggregate(
+        array_or_empty(F.col("topics")), zero, lambda total, entry: total + F.coalesce(entry[name], zero)
+    )

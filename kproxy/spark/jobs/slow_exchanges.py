@@ -76,7 +76,9 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
     earlier_exchange = F.when(~is_same, F.struct("at", "other_api"))
     ahead_us = F.max(F.when(~is_same, F.unix_micros("ts"))) - F.unix_micros("asked_at")
     grouped = pairs.groupBy(*slowest.columns).agg(
-        F.count(earlier_exchange).alias("ahead"), ahead_us.alias("ahead_us"), F.array_sort(F.collect_list(earlier_exchange)).alias("others")
+        F.count(earlier_exchange).alias("ahead"),
+        ahead_us.alias("ahead_us"),
+        F.array_sort(F.collect_list(earlier_exchange)).alias("others"),
     )
     first_apis = F.transform(F.slice("others", 1, _MAX_AHEAD), lambda exchange: exchange["other_api"])
     return grouped.select(*slowest.columns, "ahead", "ahead_us", first_apis.alias("ahead_apis")).orderBy(

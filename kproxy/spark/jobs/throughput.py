@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import carries_records, client_name, array_or_empty, position_in, topic_name, view
+from kproxy.spark.columns import array_or_empty, carries_records, client_name, position_in, topic_name, view
 from kproxy.spark.derived.observed_time import observed_durations
 from kproxy.spark.jobs import job
 
@@ -55,14 +55,21 @@ def throughput(lines: DataFrame) -> DataFrame:
         view("broker", F.col("server"), **size_column),
         view("principal", F.col("principal"), **size_column),
     )
-    entries = F.transform("topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * record_factor))
+    entries = F.transform(
+        "topics", lambda entry: view("topic", topic_name(entry), bytes=entry["bytes"] * record_factor)
+    )
     frames = lines.where(F.col("kind").isin("request", "response"))
     totals = (
         frames.select("cluster", "kind", "ts", F.explode(F.concat(frame_views, array_or_empty(entries))).alias("view"))
         .select("cluster", "kind", "ts", "view.*")
         .where(F.col("value").isNotNull())
         .groupBy("cluster", "by", "value")
-        .agg(_size_struct("request"), _size_struct("response"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
+        .agg(
+            _size_struct("request"),
+            _size_struct("response"),
+            F.min("ts").alias("first_at"),
+            F.max("ts").alias("last_at"),
+        )
     )
     seconds = F.greatest(F.col("observed_us"), F.lit(_US)) / _US  # `greatest` ignores null
     total_bytes = F.col("request.total") + F.col("response.total")

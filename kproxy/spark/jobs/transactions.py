@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.messages.transaction_facts import APIS
-from kproxy.spark.columns import client_name, array_or_empty, set_over, topic_name
+from kproxy.spark.columns import array_or_empty, client_name, set_over, topic_name
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
@@ -99,7 +99,9 @@ def _events(lines: DataFrame) -> DataFrame:
     earlier = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     highest_epoch = F.max("producer_epoch").over(earlier)
     is_late = F.coalesce(F.col("producer_epoch") < highest_epoch, F.lit(False))
-    is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(F.col("producer_epoch") > highest_epoch, F.lit(False))
+    is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(
+        F.col("producer_epoch") > highest_epoch, F.lit(False)
+    )
     return events.withColumn("ignored", is_late | is_old_marker).where(~F.col("ignored"))
 
 

@@ -38,7 +38,9 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
         for name, broker in brokers.items():
             slow_hours[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
         slow_apis = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
-        remaining = [(rank, row) for rank, row in p99 if row["value"] not in brokers and not _is_explained(row, slow_apis)]
+        remaining = [
+            (rank, row) for rank, row in p99 if row["value"] not in brokers and not _is_explained(row, slow_apis)
+        ]
         ranked_causes += _api_causes(remaining, since)
         ranked_causes += _api_causes([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
     for name, times in slow_hours.items():

@@ -68,4 +68,6 @@ def figures(
     for job, table in jobs.plan_jobs([name for name in jobs.names() if name not in jobs.STORED], lines, overrides):
         with during(job.name):
             tables[job.name] = build_job_table(job, table() if has_several else table().drop(CLUSTER))
-    return Figures(summary, time_axis, observed, heat, brokers, errors, traffic, clients, topics, lags, connections, tables)
+    return Figures(
+        summary, time_axis, observed, heat, brokers, errors, traffic, clients, topics, lags, connections, tables
+    )

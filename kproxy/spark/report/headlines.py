@@ -215,7 +215,9 @@ def _rebalance_statements(rows: list[Row]) -> Iterator[Statement]:
     for name, rebalances in list(storms.items())[:4]:
         causing_members = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
         max_per_minute, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
-        text = f"Group {name} rebalanced {max_per_minute} times within a minute, because of {_names_text(causing_members)}"
+        text = (
+            f"Group {name} rebalanced {max_per_minute} times within a minute, because of {_names_text(causing_members)}"
+        )
         yield Statement(
             "error", text, min(starts), max(starts), ", ", f"Group {name} rebalances without end", Stage.DEGRADES, 1,
             len(rebalances), {"group_id": name}, f"group_id={_quoted(name)}",
@@ -283,7 +285,11 @@ def _error_statements(rows: list[Row]) -> Iterator[Statement]:
         row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
     for row in api_rows[:3]:
-        topics = [topic_row["value"] for topic_row in rows if topic_row["by"] == "topic" and topic_row["error"] == row["error"]]
+        topics = [
+            topic_row["value"]
+            for topic_row in rows
+            if topic_row["by"] == "topic" and topic_row["error"] == row["error"]
+        ]
         topic_text = f" about {_names_text(topics)}" if topics else ""
         frequency = f"{_times_text(row['responses'])} ({row['share']:.2%} of its responses)"
         share = row["share"] if row["responses"] >= _MIN_SHOWN else 0
@@ -321,7 +327,9 @@ def _partition_statements(rows: list[Row]) -> Iterator[Statement]:
     for direction, verb in (("written", "writes"), ("read", "reads")):
         hot_rows = [row for row in rows if (row[f"{direction}_skew"] or 0) >= _SKEW]
         for row in hot_rows[:2]:
-            share = f"{row[f'{direction}_share']:.0%} of the topic's {verb}, {row[f'{direction}_skew']:.1f}x its even share"
+            share = (
+                f"{row[f'{direction}_share']:.0%} of the topic's {verb}, {row[f'{direction}_skew']:.1f}x its even share"
+            )
             yield Statement(
                 "info", f"Partition {row['partition']} of {row['topic']} receives {share}",
                 title=f"Topic {row['topic']} is uneven", rows=_select_columns(row, "topic", "partition"),

@@ -17,7 +17,9 @@ _IMMEDIATE_US = 50_000
 def busy_poll() -> BusyRule:
     """Minutes with ten empty Fetch responses per second on one connection that came within 50 ms."""
     is_fetch = is_decoded("Fetch", "ShareFetch")
-    is_empty = F.col("errors").isNull() & (F.coalesce(_record_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _IMMEDIATE_US)
+    is_empty = (
+        F.col("errors").isNull() & (F.coalesce(_record_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _IMMEDIATE_US)
+    )
     text = message("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
     return BusyRule(BusyCondition(is_fetch, is_empty), text)
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 #: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
 _MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from kproxy.spark.columns import client_name, topic_name
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 #: What a broker says of a batch over max.message.bytes.
 _TOO_LARGE = (Error.MESSAGE_TOO_LARGE.name, Error.RECORD_LIST_TOO_LARGE.name)
@@ -21,14 +21,18 @@ def near_limit(lines: DataFrame) -> DataFrame:
 
     A partition has one batch in a Produce request; the limit is at most the size of the smallest rejected one.
     """
-    responses = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull())
+    responses = lines.where(
+        (F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull()
+    )
     limits = (
         responses.withColumn("error", F.explode("errors"))
         .where(F.col("error.name").isin(*_TOO_LARGE))
         .withColumn("topic", F.get("topics", F.regexp_extract("error.path", _ERROR_PATH, 1).cast("int")))
         .groupBy("cluster", "server", topic_name(F.col("topic")).alias("topic"))
         .agg(
-            F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _ERROR_PATH, 2).cast("int"))).alias("limit")
+            F.min(F.get("topic.partition_bytes", F.regexp_extract("error.path", _ERROR_PATH, 2).cast("int"))).alias(
+                "limit"
+            )
         )
         .where(F.col("limit") > 0)
     )

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.schemas.codes import Error
 from kproxy.spark.columns import topic_name
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 _REPLICA_ERRORS = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
 #: A broker that restarts causes a few, over which clients try again.

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.retries import refused_again
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 #: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
 _IMMEDIATE_US = 50_000
@@ -18,7 +18,9 @@ _MIN_RETRIES = 10
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
-    immediate_retries = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US)
+    immediate_retries = refused_again(lines, retriable=True).where(
+        F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US
+    )
     columns = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
         immediate_retries.withColumn("ts", F.timestamp_micros("again_us"))

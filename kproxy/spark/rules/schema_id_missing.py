@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.records.schema_ids import HEX_PREFIX
-from kproxy.spark.columns import client_name, array_or_empty
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.columns import array_or_empty, client_name
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 _MIN_RECORDS = 10
 _BODY = (
@@ -22,7 +22,9 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
 
     Needs traces with ``--detail raw``, which contain records. Tombstones have no value and do not count.
     """
-    produce_requests = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
+    produce_requests = lines.where(
+        (F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull()
+    )
     topic, values = F.col("entry"), F.col("values")
     totals = Window.partitionBy("cluster", "topic")
     rows = (

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.rules import finding_rows, message, rule, occurrence_columns
+from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 from kproxy.spark.sentences import fixed_point
 
 

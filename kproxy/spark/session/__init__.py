@@ -14,7 +14,7 @@ from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark.session.class_archive import ArchiveWriter
 from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory
-from kproxy.spark.session.java import find_java, jvm_options, java_launcher
+from kproxy.spark.session.java import find_java, java_launcher, jvm_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,12 @@ def session(
     if not is_named:
         master = "local[*]"
     is_local = master is not None and master.startswith("local")
-    all_settings = {**_COMMON_SETTINGS, **_DRIVER_SETTINGS, **(_local_settings(tiny=tiny) if is_local else {}), **(settings or {})}
+    all_settings = {
+        **_COMMON_SETTINGS,
+        **_DRIVER_SETTINGS,
+        **(_local_settings(tiny=tiny) if is_local else {}),
+        **(settings or {}),
+    }
     builder = SparkSession.builder.appName("kproxy").config(map=dict(all_settings))
     if master is not None:
         builder = builder.master(master)

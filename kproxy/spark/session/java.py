@@ -96,7 +96,9 @@ def java_launcher(java: Java) -> Iterator[None]:
     old_java_home = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(launcher.parents[1])
     os.environ["KPROXY_JAVA"] = java.command
-    os.environ["KPROXY_JAVA_WITHOUT"] = f"{_UNUSED_MODULE_OPTION} {_REMOVED_PACKAGE_OPTION}" if java.version >= 24 else _UNUSED_MODULE_OPTION
+    os.environ["KPROXY_JAVA_WITHOUT"] = (
+        f"{_UNUSED_MODULE_OPTION} {_REMOVED_PACKAGE_OPTION}" if java.version >= 24 else _UNUSED_MODULE_OPTION
+    )
     try:
         yield
     finally:
@@ -120,7 +122,9 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
     if _has_settings():
         archive = ""
     else:
-        archive = writer.options(_cache_folder(), java.command, key) if writer else archive_options(_cache_folder(), key)
+        archive = (
+            writer.options(_cache_folder(), java.command, key) if writer else archive_options(_cache_folder(), key)
+        )
     log_options = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
     compiler_options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""

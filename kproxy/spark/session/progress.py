@@ -28,7 +28,12 @@ def progress(spark: SparkSession | None, description: str) -> Iterator[None]:
 
     from kproxy.outputs.console import Console
 
-    columns = (TextColumn(description, markup=False), BarColumn(), TextColumn("{task.fields[tasks]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn(description, markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[tasks]}"),
+        TimeElapsedColumn(),
+    )
     finished = threading.Event()
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(description, total=None, tasks="")

@@ -45,7 +45,9 @@ def claim(spark: SparkSession, directory: str, names: list[str], options: str) -
     recorded = {row["query"]: row["asked"] for row in rows}
     for name in names:
         if (recorded_options := recorded.get(name, options)) != options:
-            raise UserError(f"{directory}/{name} was started as {recorded_options}: use the same options, or another --out")
+            raise UserError(
+                f"{directory}/{name} was started as {recorded_options}: use the same options, or another --out"
+            )
     if new_rows := [(name, options) for name in names if name not in recorded]:
         spark.createDataFrame(new_rows, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_OPTIONS}")
 

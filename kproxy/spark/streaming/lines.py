@@ -42,7 +42,9 @@ def follow_lines(
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     now = F.current_timestamp() + F.expr(_MAX_AHEAD)
     # Else one line with a wrong date would make all later ones late, for good.
-    with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn("ts", F.least("ts", now))
+    with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn(
+        "ts", F.least("ts", now)
+    )
     # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
     with_watermark = with_capped_time.withWatermark("ts", late).observe(
         COUNTS_NAME,
@@ -62,7 +64,9 @@ def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
         # A batch is complete before its record exists; only a kill between the two could repeat its rows.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
         return table.select(*TABLE.names)
-    texts = _growing_lines(spark, path, since) if urlsplit(path).scheme in ("", "file") else _complete_traces(spark, path)
+    texts = (
+        _growing_lines(spark, path, since) if urlsplit(path).scheme in ("", "file") else _complete_traces(spark, path)
+    )
     return with_dates(parse_texts(texts.withColumn("value", F.col("value").cast("string"))))
 
 

@@ -35,7 +35,9 @@ def format_client(row: Row) -> Text:
         version_text = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
         return _format_line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (version_text, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
-    return _format_line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
+    return _format_line(
+        row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", "")
+    )
 
 
 def sort_findings(rows: Sequence[Row]) -> list[Row]:

@@ -27,7 +27,9 @@ class RollingWindows:
             window = self._rows.setdefault(row["window_start"].astimezone(UTC), {})
             window[tuple(row[key] for key in self._keys)] = row
         if (start := self.start) is not None:
-            self._rows = {window_start: row for window_start, row in self._rows.items() if window_start >= start - self._window}
+            self._rows = {
+                window_start: row for window_start, row in self._rows.items() if window_start >= start - self._window
+            }
 
     @property
     def start(self) -> datetime | None:

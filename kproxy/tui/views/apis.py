@@ -16,10 +16,10 @@ from kproxy.tui.overview import (
     OverviewView,
     bars,
     count,
-    severity_cell,
+    latency_cell,
     lines,
     names_and_counts,
-    latency_cell,
+    severity_cell,
 )
 from kproxy.tui.table import Cell, TableColumn
 
@@ -110,7 +110,8 @@ class ApiView(OverviewView[ApiUsage]):
         for version in item.versions:
             text.append(f"\nv{version.version:<4}" if version.version is not None else "\n?    ", "bold")
             text.append(
-                f" {version.requests:>9,} requests  p50 {duration(version.p50_us):>8}  p99 {duration(version.p99_us):>8}"
+                f" {version.requests:>9,} requests  p50 {duration(version.p50_us):>8}  p99 "
+                f"{duration(version.p99_us):>8}"
             )
             text.append(f"  {names_and_counts(version.errors)}", "red")
         if text.plain.startswith("\n"):

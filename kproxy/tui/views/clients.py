@@ -14,7 +14,7 @@ from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe
-from kproxy.tui.overview import OverviewView, count, severity_cell, lines
+from kproxy.tui.overview import OverviewView, count, lines, severity_cell
 from kproxy.tui.table import Cell, TableColumn
 
 _STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}

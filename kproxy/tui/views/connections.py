@@ -13,7 +13,7 @@ from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
-from kproxy.tui.overview import OverviewView, count, severity_cell, lines, latency_cell
+from kproxy.tui.overview import OverviewView, count, latency_cell, lines, severity_cell
 from kproxy.tui.table import Cell, TableColumn
 
 

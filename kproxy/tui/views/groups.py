@@ -111,7 +111,9 @@ class GroupsView(OverviewView[GroupRow]):
         text = Text()
         if view is not None:
             fact_lines = lines(*groups.facts(self.session, view))
-            text.append_text(_group_text(view, self.session.clock)).append_text(fact_lines).append("\n" * bool(fact_lines))
+            text.append_text(_group_text(view, self.session.clock)).append_text(fact_lines).append(
+                "\n" * bool(fact_lines)
+            )
             text.append_text(self._held_text(view))
         self.show_text(text)
 

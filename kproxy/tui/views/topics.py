@@ -13,7 +13,7 @@ from kproxy.browse.overviews.topic import TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe, size
-from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_counts, latency_cell
+from kproxy.tui.overview import OverviewView, bars, count, latency_cell, lines, names_and_counts
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14

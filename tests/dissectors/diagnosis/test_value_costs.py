@@ -66,9 +66,9 @@ def test_typical_value_of_a_field_saves_only_a_few_bits() -> None:
 
 
 def test_control_characters_are_expensive_in_any_field() -> None:
-    assert text_cost(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text_cost(Field("topic", "string"))(
-        MEMBER.encode()
-    )
+    assert text_cost(Field("member_id", "string"))(b"\x17" + MEMBER.encode()) > 1.5 * text_cost(
+        Field("topic", "string")
+    )(MEMBER.encode())
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,9 @@ def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
 
 
 def test_field_of_another_version_comes_with_its_struct() -> None:
-    edit = Edit.of("field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, topic_partition=3)
+    edit = Edit.of(
+        "field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, topic_partition=3
+    )
     edited = edit.apply(layout("FetchResponse", 3))
     assert names(edited, "responses", "partitions")[3] == "aborted_transactions"
     assert names(edited, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from dissectors.embedded.redaction import may_hold_secrets, redact_tree, redacted, redacted_frame, has_unreadable_secret
+from dissectors.embedded.redaction import has_unreadable_secret, may_hold_secrets, redact_tree, redacted, redacted_frame
 from dissectors.messages.message import Message, read_request, read_response, walk_message
 from dissectors.wire.layout import snake_case
 from dissectors.wire.node import Node

@@ -50,7 +50,9 @@ def test_api_may_have_its_own_judgement() -> None:
     produce = refusals.judgement("Produce", Error.CORRUPT_MESSAGE)
     fetch = refusals.judgement("Fetch", Error.CORRUPT_MESSAGE)
     assert (produce.blame, fetch.blame) == ("client", "broker")
-    assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic_judgements()[Error.CORRUPT_MESSAGE]
+    assert (
+        refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic_judgements()[Error.CORRUPT_MESSAGE]
+    )
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(all_judgements()), ids=judgement_id)

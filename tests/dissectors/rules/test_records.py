@@ -78,7 +78,9 @@ def test_span_of_a_single_frame_covers_the_field() -> None:
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
     frame = framed(encode(layouts.response_header, {"correlation_id": 1})
                    + encode(layouts.response, prepared(layouts.response, body)))  # fmt: skip
-    [finding] = [finding for finding in explain(frame, answered_request=(1, 12)).findings if finding.code.startswith("R")]
+    [finding] = [
+        finding for finding in explain(frame, answered_request=(1, 12)).findings if finding.code.startswith("R")
+    ]
     assert finding.severity == "error"
     assert frame[finding.problem.start : finding.problem.end] == bytes.fromhex("0000001d")
 

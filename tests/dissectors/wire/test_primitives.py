@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.hexdump import unhex
-from dissectors.wire.primitives import Irregularity, escape_surrogates, read_uvarint, uuid_bytes, uuid_text, write_uvarint
+from dissectors.wire.primitives import (
+    Irregularity,
+    escape_surrogates,
+    read_uvarint,
+    uuid_bytes,
+    uuid_text,
+    write_uvarint,
+)
 
 
 @given(st.integers(128, (1 << 32) - 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.records import encode
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings

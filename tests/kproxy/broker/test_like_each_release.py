@@ -20,7 +20,9 @@ MALFORMED = (
 )
 
 
-async def create_topic(ask: SocketClient, version: int, name: str, partitions: int, factor: int) -> tuple[int, str | None]:
+async def create_topic(
+    ask: SocketClient, version: int, name: str, partitions: int, factor: int
+) -> tuple[int, str | None]:
     topic = {"name": name, "num_partitions": partitions, "replication_factor": factor, "assignments": [], "configs": []}
     [result] = (await ask("CreateTopics", version, {"topics": [topic], "timeout_ms": 1000}))["topics"]
     return result["error_code"], result.get("error_message")

@@ -26,7 +26,9 @@ async def test_advertises_the_versions_and_features_of_the_release(release: str)
             body = await ask("ApiVersions", version, SOFTWARE)
             versions_ = {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
             assert body["error_code"] == Error.NONE
-            assert versions_ == {key: versions for key, versions in release_line.advertised.items() if key in served_apis()}
+            assert versions_ == {
+                key: versions for key, versions in release_line.advertised.items() if key in served_apis()
+            }
             if version >= 3:
                 features = release_line.features.items()
                 assert {
@@ -80,7 +82,9 @@ async def test_unserved_version_closes_the_connection(release: str) -> None:
 async def test_patch_release_maps_to_its_release_line(release: str, shown: str) -> None:
     async with broker_client(release=release) as ask:
         body = await ask("ApiVersions", 0)
-    assert [key["api_key"] for key in body["api_keys"]] == [key for key in line(shown).advertised if key in served_apis()]
+    assert [key["api_key"] for key in body["api_keys"]] == [
+        key for key in line(shown).advertised if key in served_apis()
+    ]
 
 
 async def test_rejects_an_unknown_release() -> None:

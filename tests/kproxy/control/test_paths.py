@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.control import paths
-from kproxy.control.paths import find, find_only, own_path, list_proxies
+from kproxy.control.paths import find, find_only, list_proxies, own_path
 from kproxy.control.protocol import ControlError, Greeting
 
 GREETING: dict[str, Any] = {

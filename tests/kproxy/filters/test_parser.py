@@ -30,7 +30,9 @@ MEMBERSHIPS = st.builds(
 )
 TEXTS = st.builds(Text, st.builds(Value, st.text(min_size=1, max_size=8), st.just(True))) | st.builds(
     Text,
-    st.builds(Value, WORDS.filter(lambda word: not field_named(word) and not corrected_name(word, BY_NAME)), st.just(False)),
+    st.builds(
+        Value, WORDS.filter(lambda word: not field_named(word) and not corrected_name(word, BY_NAME)), st.just(False)
+    ),
 )
 NODES: st.SearchStrategy[Node] = st.recursive(
     COMPARISONS | MEMBERSHIPS | st.builds(Presence, st.sampled_from(FIELDS)) | TEXTS,

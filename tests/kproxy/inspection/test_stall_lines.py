@@ -14,7 +14,13 @@ from kproxy.trace.timestamps import nanoseconds
 from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.group_story import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stall_stories import CASES, DetectedStall, detect_stalls, recorded_stalls, recorded_with_findings
+from tests.kproxy.browse.stall_stories import (
+    CASES,
+    DetectedStall,
+    detect_stalls,
+    recorded_stalls,
+    recorded_with_findings,
+)
 from tests.kproxy.frames import request
 
 _SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")

@@ -72,6 +72,7 @@ def test_numbers_of_damaged_batches_are_no_parts_of_values() -> None:
             shown = frame_without_records(message)
             assert not [place for place in content if shown[place]], (at, bits)
             numbers = b" ".join(
-                integer.to_bytes(8) for integer in integers(withhold_records(message, embedded.presentable_body(message)))
+                integer.to_bytes(8)
+                for integer in integers(withhold_records(message, embedded.presentable_body(message)))
             )
             assert not [part for part in CONTENT for piece in pieces(part) if piece in numbers], (at, bits)

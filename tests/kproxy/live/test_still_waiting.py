@@ -95,7 +95,9 @@ def test_a_new_viewer_is_told_of_the_requests_that_were_mentioned_and_still_wait
     found = []
     for story, again in (("> Metadata v12\n+6s", True), ("", False), ("2> ListGroups v2\n+6s", True), ("< {}", True)):
         teller.tell(story)
-        found.append([exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at, repeat_reported=again)])
+        found.append(
+            [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at, repeat_reported=again)]
+        )
     assert found == [[], ["Metadata"], ["Metadata"], []]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamIsProxy
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.own_addresses import MAX_ROUNDS, ProxyLoopError, OwnAddresses
+from kproxy.proxy.own_addresses import MAX_ROUNDS, OwnAddresses, ProxyLoopError
 from kproxy.proxy.relay import Relay, serve
 from tests.kproxy.proxy.peers import Broker, Peer, connected, until
 

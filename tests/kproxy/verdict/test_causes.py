@@ -96,7 +96,9 @@ def test_what_lasts_when_the_observation_ends_does_so_in_the_verdict(how: str) -
 
 def test_nobody_follows_a_stall_after_a_restart_of_the_inspector() -> None:
     found, _ = stall()
-    gap = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=f"{INSPECTOR_WAS_RESTARTED}: nothing")
+    gap = GapLine(
+        v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=f"{INSPECTOR_WAS_RESTARTED}: nothing"
+    )
     behind = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=INSPECTOR_WAS_BEHIND)
     assert [cause.lasting for cause in collected(found, behind).verdict()] == [1]
     assert [cause.lasting for cause in collected(found, gap).verdict()] == [0]

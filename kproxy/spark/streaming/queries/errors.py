@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from dissectors import schemas
-from kproxy.spark.columns import client_name, constant_map, is_decoded, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name, constant_map, is_decoded
 from kproxy.spark.streaming.queries import Span, query
 
 #: More bins than there are error codes, so that each code has its own.

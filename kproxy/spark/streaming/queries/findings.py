@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, direction, array_or_empty
+from kproxy.spark.columns import array_or_empty, client_name, direction
 from kproxy.spark.streaming.queries import Span, query
 
 _ENTRY = ("code", "name", "severity", "message")
@@ -42,9 +42,9 @@ def findings(lines: DataFrame, span: Span) -> DataFrame:
         F.explode(F.concat(array_or_empty(own_finding), array_or_empty(frame_findings))).alias("found"),
     )
     connection_key = F.when(F.col("client").isNull(), F.col("connection_id"))
-    new_findings = finding_rows.withColumns({"code": F.col("found.code"), "alone": connection_key}).dropDuplicatesWithinWatermark(
-        ["code", "client", "broker", "alone"]
-    )
+    new_findings = finding_rows.withColumns(
+        {"code": F.col("found.code"), "alone": connection_key}
+    ).dropDuplicatesWithinWatermark(["code", "client", "broker", "alone"])
     return new_findings.select(
         F.col("ts").alias("at"),
         "found.severity",

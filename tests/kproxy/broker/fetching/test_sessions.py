@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 from kproxy.broker.fetching.sessions import EVICTABLE_AFTER_MS, SLOTS, FetchContext, Sessions
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat

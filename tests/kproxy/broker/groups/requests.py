@@ -80,7 +80,9 @@ async def commit(ask: SocketClient, version: int, offset: int, **fields: Any) ->
     return [partition["error_code"] for topic in response["topics"] for partition in topic["partitions"]]
 
 
-async def fetch_offsets(ask: SocketClient, version: int, *, group: str = "g", all_topics: bool = False, **more: Any) -> Any:
+async def fetch_offsets(
+    ask: SocketClient, version: int, *, group: str = "g", all_topics: bool = False, **more: Any
+) -> Any:
     topics = None if all_topics else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
     group_request = {"group_id": group, "topics": topics, **more}
     response = await ask("OffsetFetch", version, {"groups": [group_request], **group_request})

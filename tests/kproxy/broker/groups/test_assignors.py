@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.broker.groups.assignors import ASSIGNORS, TopicIdPartition, Subscriber, assign_range, assign_uniform
+from kproxy.broker.groups.assignors import ASSIGNORS, Subscriber, TopicIdPartition, assign_range, assign_uniform
 
 TOPICS = ("t", "u", "v")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from tests.kproxy.broker.groups.classic_group import RANGE, ClassicGroupHarness
 
 ROUND_ROBIN = {"roundrobin": RANGE["range"]}

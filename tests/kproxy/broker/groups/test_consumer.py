@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
-from kproxy.broker.groups.consumer_member import LEAVING_TEMPORARILY, LEAVING
+from kproxy.broker.errors import ApiError, Error
+from kproxy.broker.groups.consumer_member import LEAVING, LEAVING_TEMPORARILY
 from tests.kproxy.broker.groups.consumers import ConsumerGroupHarness
 
 
@@ -169,7 +169,9 @@ def test_static_member_keeps_its_partitions_while_it_is_away() -> None:
     consumers.settle("a", "b")
     partitions, epoch = consumers.has("b"), consumers.group.epoch
     assert consumers.error("c", 0, instance_id="two") is Error.UNRELEASED_INSTANCE_ID
-    assert consumers.consumer_heartbeat("b", LEAVING_TEMPORARILY, instance_id="two")["member_epoch"] == LEAVING_TEMPORARILY
+    assert (
+        consumers.consumer_heartbeat("b", LEAVING_TEMPORARILY, instance_id="two")["member_epoch"] == LEAVING_TEMPORARILY
+    )
     assert consumers.error("b", 4, instance_id="two") is Error.FENCED_MEMBER_EPOCH
     response = consumers.join("c", instance_id="two")
     assert assigned_partitions(response) == [partitions]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups import groups as module
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.groups import Groups

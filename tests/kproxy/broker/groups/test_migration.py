@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import LEAVING

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups import offsets as module
 from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.topics import Topic, Topics

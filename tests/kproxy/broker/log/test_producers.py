@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 from tests.kproxy.broker.log.sample_logs import NOW, log, produced_batch, write
 

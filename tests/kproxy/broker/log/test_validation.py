@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.records import decode, encode
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.settings import LogSettings
 from kproxy.broker.log.validation import RecordValidationError
 from tests.kproxy.broker.log.sample_logs import NOW, SETTINGS, log, produced_batch, records, write

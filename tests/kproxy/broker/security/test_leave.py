@@ -57,7 +57,9 @@ def errors(body: Any) -> Iterator[str]:
             yield from errors(element)
 
 
-@pytest.mark.parametrize("name", sorted(api.api.name for api in served_apis().values() if api.api.name not in UNRESTRICTED))
+@pytest.mark.parametrize(
+    "name", sorted(api.api.name for api in served_apis().values() if api.api.name not in UNRESTRICTED)
+)
 async def test_every_api_requires_authorization(name: str) -> None:
     api_info = schemas.api_by_name(name)
     assert api_info is not None

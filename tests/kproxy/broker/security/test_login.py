@@ -10,7 +10,13 @@ import pytest
 from kproxy.broker import Broker
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.security.sasl_client import ScramClient, bearer_message, login_plain, login_scram, unsecured_token
+from tests.kproxy.broker.security.sasl_client import (
+    ScramClient,
+    bearer_message,
+    login_plain,
+    login_scram,
+    unsecured_token,
+)
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]

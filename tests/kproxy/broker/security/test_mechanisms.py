@@ -63,7 +63,9 @@ def test_scram_matches_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -
     scram, cluster = exchange("SCRAM-SHA-256")
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
-    cluster.part(Credentials).put("user", "SCRAM-SHA-256", Credential.from_salted_password("sha256", salt, salted, 4096))
+    cluster.part(Credentials).put(
+        "user", "SCRAM-SHA-256", Credential.from_salted_password("sha256", salt, salted, 4096)
+    )
     monkeypatch.setattr(secrets, "token_urlsafe", lambda size: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = scram.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
@@ -168,6 +170,8 @@ def test_bearer_rejects_a_first_message_without_a_token(message: bytes) -> None:
 
 
 def test_bearer_rejects_a_different_authorization_id() -> None:
-    message = failure(exchange("OAUTHBEARER")[0], bearer_message(unsecured_token(claims())).replace(b"n,,", b"n,a=bob,"))
+    message = failure(
+        exchange("OAUTHBEARER")[0], bearer_message(unsecured_token(claims())).replace(b"n,,", b"n,a=bob,")
+    )
     assert message is not None
     assert "authorization id (bob) that is different from the token's principal name (alice)" in message

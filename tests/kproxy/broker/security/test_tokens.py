@@ -44,7 +44,9 @@ def advance(ask: SocketClient, ms: int) -> None:
     ask.broker.cluster.clock.advance(ms)
 
 
-async def create(ask: SocketClient, version: int = 3, *, renewers: Any = (), lifetime_ms: int = -1) -> Mapping[str, Any]:
+async def create(
+    ask: SocketClient, version: int = 3, *, renewers: Any = (), lifetime_ms: int = -1
+) -> Mapping[str, Any]:
     fields: dict[str, Any] = {"renewers": renewers, "max_lifetime_ms": lifetime_ms}
     if version >= 3:
         fields |= {"owner_principal_type": None, "owner_principal_name": None}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.assignors import Subscriber
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.heartbeat import ConsumerHeartbeat

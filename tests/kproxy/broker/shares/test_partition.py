@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.shares.acknowledgement import RENEW, Acknowledgement, read_acknowledgements
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords

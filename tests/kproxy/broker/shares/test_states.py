@@ -40,7 +40,9 @@ def test_combines_overlapping_batches(
     assert combine_batches(batches(*reversed(rows)), start) == batches(*expected)
 
 
-async def request_state(ask: SocketClient, name: str, version: int = 0, group: str = "g", **fields: Any) -> Mapping[str, Any]:
+async def request_state(
+    ask: SocketClient, name: str, version: int = 0, group: str = "g", **fields: Any
+) -> Mapping[str, Any]:
     """The response for partition 0 of ``t``, or for a partition that `fields` name."""
     partition = {"partition": 0} | fields
     topics = [{"topic_id": topic_id(ask, "t"), "partitions": [partition]}]

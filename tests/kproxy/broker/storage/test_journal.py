@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.storage import journal as module
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kproxy.broker.cluster import Cluster
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log import Log
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions

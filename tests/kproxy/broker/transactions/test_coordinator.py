@@ -6,7 +6,7 @@ import pytest
 
 from kproxy.broker.cluster import BrokerNode, Cluster
 from kproxy.broker.configs import Configs
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.groups.offsets import CommittedOffset, Offsets
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.registry import served_apis

@@ -38,7 +38,9 @@ async def add(ask: SocketClient, producer: Mapping[str, Any], topics: Any = None
     return [partition["partition_error_code"] for topic in results for partition in topic["results_by_partition"]]
 
 
-async def end(ask: SocketClient, producer: Mapping[str, Any], version: int = 5, committed: bool = True) -> Mapping[str, Any]:
+async def end(
+    ask: SocketClient, producer: Mapping[str, Any], version: int = 5, committed: bool = True
+) -> Mapping[str, Any]:
     fields = {"transactional_id": "t", "committed": committed}
     identity = {name: producer[name] for name in ("producer_id", "producer_epoch")}
     return dict(await ask("EndTxn", version, {**fields, **identity}))

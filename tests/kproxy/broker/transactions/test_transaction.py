@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kproxy.broker.errors import Error, ApiError
+from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.transactions import Producer, Transaction, TransactionState
 
 LAST = 32766  # epoch that a producer can have

@@ -16,7 +16,7 @@ import pytest
 from kproxy.errors import UserError
 from kproxy.spark.session import java
 from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
-from kproxy.spark.session.java import Java, find_java, jvm_options, java_launcher
+from kproxy.spark.session.java import Java, find_java, java_launcher, jvm_options
 
 
 def write_fake_java(folder: Path, version: str) -> str:

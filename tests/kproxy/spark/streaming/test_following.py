@@ -24,7 +24,7 @@ from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.jobs import find as job
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
-from kproxy.spark.streaming.execution import TableFiles, RunningQueries
+from kproxy.spark.streaming.execution import RunningQueries, TableFiles
 from kproxy.spark.streaming.queries import Span
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
@@ -89,7 +89,9 @@ def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_pa
         events += drain(running)
     assert len(list(folder.rglob("*.jsonl"))) > 3
     whole = (
-        with_dates(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions())).where("api <> 'Heartbeat'").cache()
+        with_dates(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions()))
+        .where("api <> 'Heartbeat'")
+        .cache()
     )
     expected = {row["api"]: row for row in job("latency").run(whole).where("by = 'api'").collect()}
     latency = rows_of_query(events, "latency")
