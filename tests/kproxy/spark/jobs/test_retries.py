@@ -39,7 +39,7 @@ def test_finds_every_type_of_retry(spark: SparkSession) -> None:
         spark,
         *lost_request(1, 0, by="server"), produce_request(2, 1.5),
         response("Produce", at=1.6, connection_id="n-1-2", topics=_BATCH),
-        refused_response(10), refused_response(10.3), refused_response(10.5),  # 200 and 100 ms after the previous response
+        refused_response(10), refused_response(10.3), refused_response(10.5),  # 200, then 100 ms apart
         request("Produce", at=20, connection_id="n-1-3",
                 findings=[finding_entry("S034"), finding_entry("S033"), finding_entry("L001")]),
         close(at=30, connection_id="n-1-3",
