@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.development_ca import certificates, store
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.proxy.test_tls_stream import Other
+from tests.kproxy.proxy.test_tls_stream import SslPeer
 
 HOSTS = ("localhost", "*.kafka.example.com", "127.0.0.1", "::1")
 
@@ -27,7 +27,7 @@ def test_clients_that_trust_the_ca_accept_the_certificate(ca: Path, host: str) -
     server.load_cert_chain(ca / "cert.pem", ca / "key.pem")
     client = ssl.create_default_context(cafile=ca / "ca.pem")
     client.verify_flags |= ssl.VERIFY_X509_STRICT
-    client_end, server_end = Other(client, host), Other(server, server=True)
+    client_end, server_end = SslPeer(client, host), SslPeer(server, server=True)
     data = b""
     while not (client_end.established and server_end.established):
         data = server_end.step(client_end.step(data))

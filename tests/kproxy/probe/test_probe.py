@@ -15,10 +15,10 @@ from kproxy.proxy.address import parse_upstream
 
 
 async def run_selected(
-    broker: BrokerThread, id_prefixes: Sequence[str] = (), timeout: float = 10, *, writes: bool = True
+    broker: BrokerThread, id_prefixes: Sequence[str] = (), timeout_s: float = 10, *, writes: bool = True
 ) -> dict[str, CheckResult]:
     """Run the checks whose ids start with one of `id_prefixes`, or all; return the results by id."""
-    target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), timeout)
+    target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), timeout_s)
     await target.learn_versions()
     selected = [check for check in checks() if not id_prefixes or check.id.startswith(tuple(id_prefixes))]
     return {result.check.id: result async for result in run_checks(target, selected, writes=writes)}
@@ -130,7 +130,7 @@ async def test_deletes_the_topics_it_created() -> None:
 )  # fmt: skip
 async def test_quirk_fails_exactly_its_checks(quirk: str, only: list[str], expected: set[str]) -> None:
     with BrokerThread(quirks=quirk.split()) as broker:
-        by_id = await run_selected(broker, only, timeout=4)
+        by_id = await run_selected(broker, only, timeout_s=4)
     assert set(failures(by_id)) == expected, failures(by_id)
 
 
@@ -143,7 +143,7 @@ async def test_quirk_fails_exactly_its_checks(quirk: str, only: list[str], expec
 )
 async def test_acl_checks_fail_for_a_wrong_host(quirk: str, expected: set[str]) -> None:
     with BrokerThread(quirks=[quirk], acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        by_id = await run_selected(broker, ["acls/"], timeout=4)
+        by_id = await run_selected(broker, ["acls/"], timeout_s=4)
     assert set(failures(by_id)) == expected, failures(by_id)
     assert len(by_id) == 3
     assert "skip" not in {check_result.outcome for check_result in by_id.values()}

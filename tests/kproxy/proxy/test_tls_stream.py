@@ -26,7 +26,7 @@ def files(authority: Authority) -> Files:
     return authority.issue("localhost")
 
 
-class Other:
+class SslPeer:
     """The other end of the connection, with Python's ssl."""
 
     def __init__(self, context: ssl.SSLContext, name: str | None = None, *, server: bool = False) -> None:
@@ -45,7 +45,7 @@ class Other:
 
 
 def complete_handshake(
-    stream: TlsStream, other: Other, cut: Callable[[bytes], list[bytes]] = lambda data: [data]
+    stream: TlsStream, other: SslPeer, cut: Callable[[bytes], list[bytes]] = lambda data: [data]
 ) -> bytes:
     """Complete the handshake; return the data that the stream decrypts meanwhile."""
     decrypted = stream.receive_data(b"")
@@ -66,7 +66,7 @@ def test_stream_serves_a_client_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = Other(
+    other = SslPeer(
         tls_peer.client_context(authority.path, minimum_version=version, maximum_version=version), "localhost"
     )
     complete_handshake(stream, other, split_into_bytes)
@@ -82,7 +82,7 @@ def test_stream_connects_to_a_server_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.client_context(authority.path), "localhost")
-    other = Other(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
+    other = SslPeer(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
     complete_handshake(stream, other, split_into_bytes)
     other.incoming.write(stream.send(b"x" * 100_000))
     assert b"".join(other.tls.read(1 << 16) for _ in range(7)) == b"x" * 100_000
@@ -90,7 +90,7 @@ def test_stream_connects_to_a_server_whose_bytes_arrive_one_by_one(
 
 def test_next_call_returns_data_that_arrived_with_the_handshake(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = Other(tls_peer.client_context(authority.path), "localhost")
+    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
     stream.receive_data(other.step(b""))
     last = other.step(stream.data_to_send())
     other.tls.write(b"early")
@@ -101,7 +101,7 @@ def test_next_call_returns_data_that_arrived_with_the_handshake(authority: Autho
 
 def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = Other(tls_peer.client_context(authority.path), "localhost")
+    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
     complete_handshake(stream, other)
     other.tls.write(b"last")
     with pytest.raises(ssl.SSLWantReadError):
@@ -114,7 +114,7 @@ def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> 
 
 def test_stream_reads_after_its_own_close_notify(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = Other(tls_peer.client_context(authority.path), "localhost")
+    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
     complete_handshake(stream, other)
     assert stream.end()
     assert stream.end() == b""
@@ -124,7 +124,7 @@ def test_stream_reads_after_its_own_close_notify(authority: Authority, files: Fi
 
 def test_damaged_record_is_a_failure_without_an_exception(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = Other(tls_peer.client_context(authority.path), "localhost")
+    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
     complete_handshake(stream, other)
     other.tls.write(b"good")
     whole = other.outgoing.read()
@@ -157,7 +157,7 @@ def test_key_log_is_readable_by_its_owner_only(authority: Authority, files: File
     context = contexts.server_context(files.certificate, files.key)
     contexts.log_keys([context], path)
     assert path.stat().st_mode & 0o777 == 0o600
-    complete_handshake(TlsStream(context), Other(tls_peer.client_context(authority.path), "localhost"))
+    complete_handshake(TlsStream(context), SslPeer(tls_peer.client_context(authority.path), "localhost"))
     assert "CLIENT_TRAFFIC_SECRET_0 " in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
 

@@ -1,4 +1,4 @@
-"""What is wrong in the fleet of `tests.kproxy.spark.sample_fleet`, each case a stream of timed lines."""
+"""The planted problems of `tests.kproxy.spark.sample_fleet`, each a stream of timed lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hour_of(day: int, hour: int) -> datetime:
 
 @dataclass(frozen=True)
 class Planted:
-    """What is wrong in the fleet: names of clients, groups, topics and brokers, and the hours (UTC) of it."""
+    """The planted problems: names of clients, groups, topics and brokers, and their hours (UTC)."""
 
     slow_broker: str
     slow_hour: datetime
@@ -121,7 +121,7 @@ PLANTED = Planted(
 
 
 def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
-    """What is planted in an hour, from `at` on; the n-th of them is traced by the n-th proxy."""
+    """The problems of the hour that begins at `at`; the n-th is traced by the n-th proxy."""
     at_once = [
         (hour.hour == 13, _old_clients),
         (hour == PLANTED.metadata_loop_hour, _metadata_loop),
@@ -139,7 +139,7 @@ def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Rando
 
 
 def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Clients that use versions which Kafka 4 has no more, and do not ask which ones there are."""
+    """Clients that use versions removed in Kafka 4, and send no ApiVersions."""
     for number, (client_id, api, version) in enumerate(PLANTED.old_clients):
         software = Software(None, None, {"Metadata": 1, api: version})
         connection = Connection(proxy, f"10.9.0.{number}", BROKERS[number], client_id, software)
@@ -154,7 +154,7 @@ def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A client that asks for a topic that is not there, ten times a second."""
+    """A client that requests a missing topic ten times a second."""
     connection = Connection(proxy, "10.9.1.1", BROKERS[0], PLANTED.metadata_loop, JAVA)
     yield from connection.hello(at)
     missing = error("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
@@ -166,7 +166,7 @@ def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A member comes, another one comes back at once, and a third one works for 40 s before it does."""
+    """A member joins, the second rejoins at once, and the third works for 40 s before it rejoins."""
     group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
     swift, busy, new = (
         Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
@@ -206,7 +206,7 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A member that leaves and comes again every two seconds, and each time the other one has to join too."""
+    """A member that leaves and rejoins every two seconds, so that the other one must rejoin too."""
     group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
     steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
     end = at + (2 * PLANTED.storm_rounds + 1) * SECOND
@@ -237,7 +237,7 @@ def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A connection for every look at the cluster, four a second."""
+    """A new connection for every cluster description, four a second."""
     for _ in range(PLANTED.churn_connections):
         connection = Connection(proxy, "10.9.4.1", BROKERS[0], PLANTED.churning, LIBRDKAFKA)
         yield from connection.hello(at)
@@ -247,7 +247,7 @@ def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A write after ten minutes of silence, which the broker's end crosses, and again on another connection."""
+    """A write after ten idle minutes that crosses the broker's close, and its retry on a new connection."""
     connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
     topics = [batch_entry("audit", 1, 700, 2)]
     yield from connection.hello(at)
@@ -268,7 +268,7 @@ def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A client above its quota that keeps to what it is told."""
+    """A client above its quota that waits as requested."""
     connection = Connection(proxy, "10.9.6.1", BROKERS[1], PLANTED.throttled, LIBRDKAFKA)
     yield from connection.hello(at)
     for _ in range(PLANTED.throttled_responses):
@@ -283,7 +283,7 @@ def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A producer that commits transactions, and goes with one open."""
+    """A producer that commits transactions, and disconnects with one open."""
     connection = Connection(proxy, "10.9.9.1", BROKERS[1], PLANTED.transactional, JAVA)
     identity: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
     yield from connection.hello(at)
@@ -303,7 +303,7 @@ def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[T
 
 
 def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A producer without idempotence that sends again what the broker has taken."""
+    """A producer without idempotence that resends a stored batch."""
     connection = Connection(proxy, "10.9.7.1", BROKERS[2], PLANTED.blind_retries, JAVA)
     yield from connection.hello(at)
     entry = FindingEntry(
@@ -321,7 +321,7 @@ def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A gateway that writes a field of a later version: told once, then counted."""
+    """A gateway that writes a field of a later version: reported once, then counted."""
     client, server, code = PLANTED.finding
     connection = Connection(proxy, "10.9.8.1", server, client, LIBRDKAFKA)
     entry = FindingEntry(

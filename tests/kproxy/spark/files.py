@@ -1,4 +1,4 @@
-"""Files of traces, and rows of Spark as the lines that they were."""
+"""Trace files, and conversion of Spark rows back to lines."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ TRACE_1 = CAPTURES / "trace-1.jsonl"
 
 
 def text_of(*lines: Line) -> bytes:
-    """Lines as a trace has them."""
+    """Lines encoded as in a trace."""
     return b"".join(map(encode_line, lines))
 
 
 def write(path: Path, data: bytes) -> Path:
-    """A file, compressed as its name says."""
+    """Write a file, compressed according to its suffix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if ".gz" in path.suffixes:
         data = gzip.compress(data)
@@ -39,12 +39,12 @@ def write(path: Path, data: bytes) -> Path:
 
 
 def parse_lines(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
-    """Lines of JSON as `lines_in` gives them."""
+    """JSON lines in the format of `lines_in`."""
     return sorted((json.loads(text) for text in texts), key=_sort_key)
 
 
 def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
-    """The lines that rows were, sorted; of TABLE or of ROW."""
+    """The lines of rows, sorted; the rows have the schema TABLE or ROW."""
     whole_rows = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
     return sorted(map(line_of, whole_rows.collect()), key=_sort_key)
 
@@ -54,7 +54,7 @@ def _sort_key(line: dict[str, Any]) -> str:
 
 
 def line_of(row: Row) -> dict[str, Any]:
-    """The line that a row of TRACE was."""
+    """The line of a row with the schema TRACE."""
     line: dict[str, Any] = _plain(row.asDict(recursive=True))
     return line
 

@@ -31,7 +31,7 @@ _KEYS = {name: known.key for name in (
 
 @dataclass(frozen=True)
 class Software:
-    """A client library: its name and version (KIP-511; None for one that says neither), and what versions it uses."""
+    """A client library: its name and version (KIP-511; None if it sends neither), and its API versions."""
 
     name: str | None
     version: str | None
@@ -52,14 +52,14 @@ LIBRDKAFKA = Software("librdkafka", "2.11.0", {
 
 @dataclass
 class Proxy:
-    """A kproxy: it numbers the connections through it."""
+    """A proxy, which numbers its connections."""
 
     node: str
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
 
 class Connection:
-    """A connection through a proxy; each method gives what is traced of it, in order."""
+    """A connection through a proxy; its methods return the traced lines in order."""
 
     def __init__(self, proxy: Proxy, host: str, server: str, client_id: str, software: Software) -> None:
         number = next(proxy.numbers)
@@ -72,14 +72,14 @@ class Connection:
         self._sent = self._received = self._requests = self._responses = 0
 
     def open(self, at: int) -> Timed:
-        """It is accepted."""
+        """Open the connection."""
         return at, OpenLine(v=1, ts=timestamp(at), connection_id=self.id, **self._ends)
 
     def ask(
         self, api: str, at: int, latency_us: int | None = 1000, *, size: int = 120, answer_size: int = 90,
         asked: dict[str, Any] | None = None, answered: dict[str, Any] | None = None, **both: Any,
     ) -> Iterator[Timed]:  # fmt: skip
-        """A request and its response; no response if `latency_us` is None. Columns of one of them, and of both."""
+        """A request and its response (none if `latency_us` is None), with columns of either or both."""
         self._correlation += 1
         common = {
             "v": 1, "connection_id": self.id, **self._ends, "api": api, "api_key": _KEYS[api],
@@ -105,13 +105,13 @@ class Connection:
             self._responses += 1
 
     def hello(self, at: int) -> Iterator[Timed]:
-        """It is accepted, and asks what the broker can."""
+        """Open the connection, and request the API versions."""
         yield self.open(at)
         software = {"software_name": self._software.name, "software_version": self._software.version}
         yield from self.ask("ApiVersions", at + MS, 700, size=70, answer_size=470, **software)
 
     def close(self, at: int, by: str = "client", how: str = "fin", repeated: Iterable[RepeatEntry] = ()) -> Timed:
-        """It ends."""
+        """Close the connection."""
         return at, CloseLine(
             v=1, ts=timestamp(at), connection_id=self.id, **self._ends, by=by, how=how, request_bytes=self._sent,
             response_bytes=self._received, requests=self._requests, responses=self._responses,
@@ -121,7 +121,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Shift:
-    """A time in which the fleet works, ns since the epoch; `slow` says how many times as long a broker takes in it."""
+    """A period of work, ns since the epoch; `slow` is the factor of a broker's latency in it."""
 
     begin: int
     end: int
@@ -129,19 +129,19 @@ class Shift:
 
 
 def latency(random: Random, typical_us: float, server: str, shift: Shift) -> int:
-    """How long an answer takes, in microseconds: log-normal, as brokers are."""
+    """A random latency in microseconds, log-normal as of real brokers."""
     return max(50, int(random.lognormvariate(0, 0.5) * typical_us * shift.slow(server)))
 
 
 def batch_entry(topic: str, partition: int, size: int, records: int, codec: str = "lz4") -> TopicEntry:
-    """A batch in a partition."""
+    """The trace entry of a batch in a partition."""
     return TopicEntry(
         topic, None, [partition], bytes=size, records=records, batches=1, compression=[codec], partition_bytes=[size]
     )
 
 
 def error(path: str, code: int, name: str) -> dict[str, Any]:
-    """The column of a response that says so."""
+    """The columns of a response with this error."""
     return {"errors": [ErrorEntry(path, code, name)]}
 
 
@@ -162,7 +162,7 @@ class Producer:
     answer: Callable[[int], dict[str, Any]] = lambda at: {}
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
-        """What it does in a shift."""
+        """The lines of the producer in a shift."""
         connections = [Connection(proxy, self.host, server, self.client_id, self.software) for server in self.servers]
         at = shift.begin + random.randrange(200 * MS)
         for connection in connections:
@@ -201,7 +201,7 @@ class Producer:
 
 @dataclass(frozen=True)
 class Group:
-    """A classic consumer group whose members join when a shift begins, and leave at its end."""
+    """A classic consumer group whose members join at the start of a shift and leave at its end."""
 
     name: str
     topic: str
@@ -211,7 +211,7 @@ class Group:
     software: Software = JAVA
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
-        """What all members do in a shift."""
+        """The lines of all members in a shift."""
         members = [
             Member(self, proxy, host, f"{self.name}-{number}", Random(random.random()))
             for number, host in enumerate(self.hosts, 1)
@@ -231,7 +231,7 @@ class Member:
         self._fetches = Connection(proxy, host, group.broker, client_id, group.software)
 
     def lines(self, shift: Shift, joined: int) -> Iterator[Timed]:
-        """All of a shift: the group's generation 1 begins for all of its members at `joined`."""
+        """The lines of a whole shift; generation 1 of the group begins at `joined`."""
         own = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_when)
         return heapq.merge(own, self._fetch(joined + 50 * MS, shift), key=_when)
 
@@ -241,12 +241,12 @@ class Member:
         return self.own.ask(api, at, latency_us, **(known | columns))
 
     def find(self, at: int) -> Iterator[Timed]:
-        """It finds its coordinator."""
+        """Find the coordinator."""
         yield from self.own.hello(at)
         yield from self.own.ask("FindCoordinator", at + 10 * MS, 800, group_id=self._group.name)
 
     def join(self, at: int, joined: int, generation: int = 1) -> Iterator[Timed]:
-        """It finds its coordinator and is given a member id and, at `joined`, an assignment."""
+        """Find the coordinator; get a member id and, at `joined`, an assignment."""
         yield from self.find(at + self._random.randrange(100 * MS))
         first = at + 200 * MS + self._random.randrange(50 * MS)
         error_columns = error("error_code", 79, "MEMBER_ID_REQUIRED")
@@ -261,7 +261,7 @@ class Member:
         yield from self.asks("OffsetFetch", joined + 20 * MS, 900, generation, topics=topics)
 
     def sync(self, at: int, generation: int) -> Iterator[Timed]:
-        """It asks for its assignment."""
+        """Request the assignment."""
         return self.asks("SyncGroup", at, 5000, generation)
 
     def beats(
@@ -272,13 +272,13 @@ class Member:
         response_columns: dict[str, Any] | None = None,
         shift: Shift | None = None,
     ) -> Iterator[Timed]:
-        """A heartbeat every 3 s; `response_columns` are the columns of the answers."""
+        """A heartbeat every 3 s; `response_columns` are the columns of the responses."""
         for at in range(begin + 3 * SECOND, end, 3 * SECOND):
             taken = latency(self._random, 900, self.own.server, shift) if shift else 900
             yield from self.asks("Heartbeat", at, taken, generation, answered=response_columns or {})
 
     def leave(self, at: int, generation: int = -1) -> Iterator[Timed]:
-        """It says that it goes, and goes."""
+        """Leave the group and disconnect."""
         yield from self.asks("LeaveGroup", at, 900, generation)
         yield self.own.close(at + 10 * MS)
 

@@ -1,4 +1,4 @@
-"""The tables of jobs computed again, in plain Python and line by line: what Spark says has to be the same.
+"""The tables of jobs computed again, in plain Python and line by line: Spark's results must be the same.
 
 It is for the lines of `tests.kproxy.spark.sample_fleet`, where every frame has a client id and names one topic at most.
 """
@@ -23,7 +23,7 @@ _RECORDS = {"Produce": RequestLine, "Fetch": ResponseLine}
 
 
 def percentile(ordered: Sequence[int], share: float) -> float:
-    """Between the two values that it lies between."""
+    """Interpolate linearly between the two nearest values."""
     place = (len(ordered) - 1) * share
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
@@ -31,7 +31,7 @@ def percentile(ordered: Sequence[int], share: float) -> float:
 
 
 class Oracle:
-    """Takes lines, and gives tables."""
+    """Computes tables from lines."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = self.requests = self.refused = self.wire_bytes = 0
@@ -192,7 +192,7 @@ class Oracle:
         return table
 
     def heat(self, step_us: int, waiting: Sequence[str]) -> dict[str, Table]:
-        """Per API, and under "" of all that are not `waiting`, of a bucket (us) and row of latencies: answers."""
+        """Number of responses by API, bucket (us) and latency row; "" is all APIs that are not `waiting`."""
         found: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
         for at, api, _, taken, _ in self._answers:
             row = next(row for row in range(40) if taken < 10 ** ((row + 1) / 4))
@@ -201,7 +201,7 @@ class Oracle:
         return {name: {key: (count,) for key, count in counts.items()} for name, counts in found.items()}
 
     def brokers(self, step_us: int, waiting: Sequence[str]) -> Table:
-        """broker, bucket: answers, their p99 in us; without those `waiting`."""
+        """broker, bucket: responses, their p99 in us; without those of `waiting` APIs."""
         found: dict[Key, list[int]] = defaultdict(list)
         for at, api, broker, taken, _ in self._answers:
             if api not in waiting:
@@ -236,7 +236,7 @@ _DAYS: dict[str, int] = {}
 
 
 def nanoseconds_of(text: str) -> int:
-    """As `kproxy.trace.timestamps.nanoseconds`, which takes too long for millions."""
+    """A faster `kproxy.trace.timestamps.nanoseconds`, for millions of lines."""
     minute = text[:16]
     if (begin := _DAYS.get(minute)) is None:
         begin = _DAYS[minute] = nanoseconds(f"{minute}:00.000000Z")

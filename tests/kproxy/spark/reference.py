@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """Between the two values that are next to it, as it lies between their places."""
+    """Interpolate linearly between the two nearest values."""
     ordered = sorted(values)
     if not ordered:
         return None
@@ -25,7 +25,7 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def client_of(line: Row) -> str:
-    """Its client id, or its host."""
+    """The client id of a row, or its host."""
     return line["client_id"] or line["client"].rpartition(":")[0]
 
 
@@ -35,7 +35,7 @@ def topics_of(line: Row) -> list[tuple[str, Row]]:
 
 
 def assert_rows(table: DataFrame, expected: Iterable[Mapping[str, Any] | tuple[Any, ...]]) -> None:
-    """The table has these rows in this order; what a row does not name is null."""
+    """Assert that the table has these rows in this order; columns that a row omits are null."""
     rows = [tuple(row.get(name) for name in table.columns) if isinstance(row, Mapping) else row for row in expected]
     unknown = {name for row in expected if isinstance(row, Mapping) for name in row} - set(table.columns)
     assert not unknown

@@ -1,4 +1,4 @@
-"""Days of a fleet, of any number of lines and always the same ones: ordinary traffic, and what is wrong in it.
+"""Days of a fleet, of any number of lines and always the same ones: ordinary traffic with planted problems.
 
 Three proxies trace seven days, in each the hours 02 and 13 (UTC) from their beginning on. `PLANTED` of
 `tests.kproxy.spark.cases` says what is wrong in them; a job that tells more than that is wrong itself.
@@ -28,12 +28,12 @@ _PLANTED_LINES = 7000
 
 
 def lines(about: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
-    """The lines of all proxies in the order of their times, each with its proxy's node; `about` so many."""
+    """The lines of all proxies by time, each with its proxy's node; roughly `about` lines."""
     yield from _with_stalls(_frames(about, seed))
 
 
 def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]]:
-    """The same, with the stalls that each proxy detects in its lines."""
+    """The lines of `lines`, with the stalls that each proxy detects in them."""
     stalls = {node: StallLines() for node in _NODES}
     for node, line in lines:
         yield node, line
@@ -57,7 +57,7 @@ def _frames(about: int, seed: int) -> Iterator[tuple[str, Line]]:
 
 
 def write(folder: Path, about: int, seed: int = 7) -> int:
-    """Write the lines as the proxies do, a file an hour; how many."""
+    """Write the lines as the proxies do, a file per hour; return their number."""
     files: dict[Path, bytearray] = {}
     count = 0
 
@@ -79,7 +79,7 @@ def write(folder: Path, about: int, seed: int = 7) -> int:
 
 
 def _shape(about: int) -> tuple[int, int]:
-    """How many producers with a group, and how long a shift is (ns), for so many lines."""
+    """The number of producers with a group, and the length of a shift (ns), for a number of lines."""
     ordinary = (about - _PLANTED_LINES) * SECOND // _SHIFTS
     cells = max(5, -(-ordinary // (_LONGEST_SHIFT * _CELL_RATE)))
     return cells, max(ordinary // (cells * _CELL_RATE), _MIN_SHIFT)

@@ -1,4 +1,4 @@
-"""Lines made by hand, for tests of jobs, and as the table that jobs take."""
+"""Hand-made lines for tests of jobs, and their conversion to a table."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def moment(at: float) -> str:
 
 
 def request(api: str = "Fetch", *, at: float = 0, **columns: Any) -> RequestLine:
-    """A request at `at` seconds; any column can be said."""
+    """A request at `at` seconds, with any columns."""
     return RequestLine(**(_frame(api, at) | columns))
 
 
 def response(
     api: str | None = "Fetch", *, at: float = 0, latency_us: int | None = 1000, **columns: Any
 ) -> ResponseLine:
-    """A response at `at` seconds, to a request that was `latency_us` before; without an API nobody asked for it."""
+    """A response at `at` seconds to a request `latency_us` earlier; without an API it has no request."""
     request_fields = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
     return ResponseLine(**(_frame(api, at) | request_fields | columns))
 
@@ -57,17 +57,17 @@ def close(*, at: float = 0, **columns: Any) -> CloseLine:
 
 
 def gap(*, at: float = 0, **columns: Any) -> GapLine:
-    """Bytes of requests were not inspected."""
+    """A gap: bytes of requests that were not inspected."""
     return GapLine(**(_line(at) | {"direction": "request", "bytes": 10, "reason": "lost"} | columns))
 
 
 def finding(code: str, *, at: float = 0, **columns: Any) -> FindingLine:
-    """Something wrong with a connection."""
+    """A problem of a connection."""
     return FindingLine(**(_line(at) | _finding_fields(code) | columns))
 
 
 def finding_entry(code: str, **columns: Any) -> FindingEntry:
-    """Something wrong with a frame."""
+    """A problem of a frame."""
     return FindingEntry(**(_finding_fields(code) | columns))
 
 

@@ -1,4 +1,4 @@
-"""Spark in other processes than the one that asks it, and what it is asked: for `test_elsewhere`."""
+"""Spark in separate processes and commands that use it, for `test_elsewhere`."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def write_inputs(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class LocalResult:
-    """What this process makes of the inputs: a table, and the data of the report on it."""
+    """The results of this process for the inputs: a table, and the data of its report."""
 
     table: Path
     batch: TableBatch
     data: dict[str, Any]
 
     def said(self, table: Path) -> list[str]:
-        """What `convert` says when it makes the same table."""
+        """The output of `convert` for the same table."""
         files, lines, corrupt = len(self.batch.files), self.batch.lines, self.batch.corrupt
         some = f"as in {self.batch.example}"
         return [
@@ -62,7 +62,7 @@ class LocalResult:
         ]
 
     def rows(self, job: str) -> int:
-        """How many rows the table of a job has."""
+        """The number of rows in the table of a job."""
         [found] = [table for table in self.data["tables"] if table["name"] == job]
         assert not found["more"]
         return len(found["rows"])
@@ -79,7 +79,7 @@ def analyze_locally(spark: SparkSession, inputs: Path, table: Path) -> LocalResu
 def check_tables(
     python: Path, cluster_options: list[str], spark: SparkSession, inputs: Path, local: LocalResult, folder: Path
 ) -> None:
-    """Convert and analyze the inputs by the command, with options that say where: it makes what this process makes."""
+    """Convert and analyze the inputs with the command and options for a cluster; expect the local results."""
     options = [*cluster_options, "--conf", f"spark.submit.pyFiles={_zip_kproxy(folder / 'kproxy.zip')}"]
     table, page, out = folder / local.table.name, folder / "report.html", folder / "out"
 
@@ -103,7 +103,7 @@ def _same_rows(some: DataFrame, others: DataFrame) -> bool:
 
 
 def _zip_kproxy(path: Path) -> Path:
-    """kproxy as executors may be sent it."""
+    """Write kproxy to a zip file, which can be sent to executors."""
     with zipfile.ZipFile(path, "w") as file:
         for package in ("kproxy", "dissectors"):
             for each in (REPOSITORY / package).rglob("*"):
@@ -113,7 +113,7 @@ def _zip_kproxy(path: Path) -> Path:
 
 
 def python_without_kproxy(folder: Path) -> Path:
-    """A Python with the packages of this one but kproxy, as the machines of a cluster have it."""
+    """A Python with the packages of this one except kproxy, as on the machines of a cluster."""
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
     package_dirs = [
@@ -130,7 +130,7 @@ def python_without_kproxy(folder: Path) -> Path:
 
 @contextmanager
 def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
-    """A process of Spark's while it lasts: what the group of the regular expression `pattern` found in what it logs."""
+    """Run a Spark process; yield the text that the group of the regular expression `pattern` matches in its log."""
     home = Path(pyspark.__path__[0])
     with java_launcher(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}
@@ -148,14 +148,14 @@ def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[st
                     break
             else:
                 raise AssertionError("".join(log))
-            Thread(target=process.stdout.read, daemon=True).start()  # or it would wait for somebody to read it
+            Thread(target=process.stdout.read, daemon=True).start()  # or it would block on a full pipe
             yield match[1]
         finally:
             process.terminate()
 
 
 def analyze(python: Path, *args: object) -> subprocess.CompletedProcess[str]:
-    """The command as its user runs it, with this Python on executors."""
+    """Run the command as a process, with this Python on executors."""
     return subprocess.run(
         [sys.executable, "-m", "kproxy", "analyze", *map(str, args)], capture_output=True, text=True, check=False,
         timeout=300, env=os.environ | {"PYSPARK_PYTHON": str(python)},

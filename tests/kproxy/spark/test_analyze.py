@@ -1,4 +1,4 @@
-"""`kproxy analyze`: in this process on the session of the tests, and twice as its user runs it."""
+"""`kproxy analyze`: in this process on the session of the tests, and as a process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRACE = [
 
 @pytest.fixture
 def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyze:
-    """Run a command line here: status, standard output, standard error."""
+    """Run a command in this process; return status, standard output and standard error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # not a process for each command
 
@@ -299,7 +299,7 @@ def _environment(**more: str) -> dict[str, str]:
 
 
 def test_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
-    """No java on the PATH, none in JAVA_HOME; only tables and sentences are written."""
+    """There is no java on the PATH or in JAVA_HOME; the output is only tables and sentences."""
     done = subprocess.run(
         [*_ANALYZE, "--job", "latency", "--where", "api=Produce", trace], capture_output=True, text=True,
         timeout=300, cwd=tmp_path, check=False, env=_environment(PATH=_without_java(tmp_path)),
@@ -311,7 +311,7 @@ def test_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Pat
 
 
 def _without_java(folder: Path) -> str:
-    """A directory with all commands but Java's."""
+    """A directory with all commands except java."""
     commands = folder / "bin"
     commands.mkdir()
     for command in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):

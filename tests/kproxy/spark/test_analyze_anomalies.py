@@ -1,4 +1,4 @@
-"""The options of `kproxy analyze` for the table of anomalies: which days it compares, and whose hours."""
+"""The options of `kproxy analyze` for the table of anomalies: the compared days and the time zone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Run = Callable[..., list[dict[str, Any]]]
 
 
 def requests_in_hour(hour: datetime, count: int) -> list[Line]:
-    """So many requests, over an hour."""
+    """`count` requests in an hour."""
     at = (hour - BEGIN).total_seconds()
     return [request(at=at + 3600 * place / count) for place in range(count)]
 
@@ -37,7 +37,7 @@ def timestamp_text(moment: datetime) -> str:
 
 @pytest.fixture
 def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line here, and return its rows by job."""
+    """Run a command in this process; return its rows by job."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)
 

@@ -1,4 +1,4 @@
-"""Which engine a command gets, and why."""
+"""The choice of the engine for a command."""
 
 from __future__ import annotations
 

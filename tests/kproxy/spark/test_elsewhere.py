@@ -33,19 +33,19 @@ from tests.kproxy.spark.spark_processes import (
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Traces and captures to convert elsewhere."""
+    """The traces and captures to convert."""
     return write_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")
 def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
-    """What this process makes of them."""
+    """The results of this process for the inputs."""
     return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local") / "table")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Its master, the directory of its worker, and the Python of its machines."""
+    """The master URL, the directory of the worker, and the Python of the machines."""
 
     master: str
     work: Path
@@ -90,7 +90,7 @@ def test_cluster_requires_converted_traces(cluster: Cluster, inputs: Path) -> No
 
 @dataclass(frozen=True)
 class Server:
-    """Its URL, and the Python of its machine."""
+    """The URL of the server, and the Python of its machine."""
 
     url: str
     python: Path

@@ -1,4 +1,4 @@
-"""Both engines give the same tables, to the last digit of what is printed; and who may use the embedded one."""
+"""Both engines give equal tables, and the embedded engine serves only its parent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _as_before(spark: SparkSession) -> Iterator[None]:
 
 
 def run_embedded(*args: object) -> subprocess.CompletedProcess[str]:
-    """The command with the embedded engine, as its user runs it."""
+    """Run the command as a process with the embedded engine."""
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 

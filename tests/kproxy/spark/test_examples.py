@@ -1,4 +1,4 @@
-"""The notebook and the SQL of the docs, over a table that `convert` has written; plain Python counts again."""
+"""The notebook and the SQL of the docs over a converted table, compared with plain Python."""
 
 from __future__ import annotations
 

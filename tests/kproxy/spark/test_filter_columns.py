@@ -1,4 +1,4 @@
-"""A filter as a column says of every line what the filter itself says."""
+"""A filter as a column selects the same lines as the filter itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BY_HAND = [
 
 
 def _filters(lines: list[dict[str, Any]]) -> Iterator[str]:
-    """Every field, with every operator that it takes, and values that it has in some line or just not."""
+    """Every field with each of its operators, and values that occur in some line or nearly occur."""
     yield from BY_HAND
     for field in FIELDS:
         yield field.name
@@ -81,10 +81,10 @@ def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> N
     matched = 0
     for start in range(0, len(texts), 80):
         part = texts[start : start + 80]
-        said = rows.select(*(where(parse(text)).alias(str(place)) for place, text in enumerate(part))).collect()
+        results = rows.select(*(where(parse(text)).alias(str(place)) for place, text in enumerate(part))).collect()
         for place, text in enumerate(part):
             expected = [parse(text).matches(line) for line in lines]
-            assert [row[place] for row in said] == expected, text
+            assert [row[place] for row in results] == expected, text
             matched += 0 < sum(expected) < len(lines)
     assert matched > 100  # most filters tell lines apart
 
@@ -104,10 +104,10 @@ TEXTS = [
 def test_patterns_match_as_in_python(spark: SparkSession, field: str) -> None:
     rows = spark.createDataFrame([(text,) for text in TEXTS], f"{field} string")
     filters = [parse(f'{field}~"{pattern}"') for pattern in PATTERNS]
-    said = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
+    results = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
     for place, pattern in enumerate(PATTERNS):
         expected = [filters[place].matches({field: text}) for text in TEXTS]
-        assert [row[place] for row in said] == expected, pattern
+        assert [row[place] for row in results] == expected, pattern
 
 
 def test_rejects_patterns_with_catastrophic_backtracking(spark: SparkSession) -> None:
@@ -125,9 +125,9 @@ def test_text_filters_match_as_in_python(spark: SparkSession, captured: DataFram
     lines = [line_of(row) for row in rows.collect()]
     texts = ["metadata", "10.0.0", "topics", "app", "UNSUPPORTED", "a", "L0*", "not Fetch", "16-", "'client'"]
     filters = [*map(parse, texts)]
-    said = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
+    results = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
     for place, chosen in enumerate(filters):
-        assert [row[place] for row in said] == [chosen.matches(line) for line in lines], chosen
+        assert [row[place] for row in results] == [chosen.matches(line) for line in lines], chosen
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")

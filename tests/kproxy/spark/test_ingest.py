@@ -1,4 +1,4 @@
-"""Files as they are found: compressed, torn, damaged, still being written."""
+"""Reading of files that are compressed, torn, damaged or still being written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
 
 
 def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
-    """Correlation ids of the lines, and the texts that are none, and sentences about damaged files."""
+    """The correlation ids of the lines, the texts of corrupt lines, and the reports about damaged files."""
     files = find_files(spark, map(str, paths), growing=growing)
     rows: list[Row] = read_files(spark, files, CaptureOptions()).select("correlation_id", "corrupt", "damage").collect()
     ids = sorted(row["correlation_id"] for row in rows if row["correlation_id"] is not None)
@@ -92,12 +92,12 @@ def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, t
     garbage = tmp_path / "c.jsonl.gz"
     garbage.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
     after = write(tmp_path / "d.jsonl", DATA)
-    ids, told = read(spark, cut, torn, garbage, after)
+    ids, reports = read(spark, cut, torn, garbage, after)
     assert ids[:60] == [index for index in range(20) for _ in range(3)]
     assert 1000 < ids.count(99) < 4000
-    told = [text.removeprefix(f"{tmp_path}/") for text in told]
-    assert [text[:10] for text in told if "ends early" in text] == ["a.jsonl.gz", "c.jsonl.gz"]
-    assert "b.jsonl.zst: the last line is incomplete and was skipped" in told
+    reports = [text.removeprefix(f"{tmp_path}/") for text in reports]
+    assert [text[:10] for text in reports if "ends early" in text] == ["a.jsonl.gz", "c.jsonl.gz"]
+    assert "b.jsonl.zst: the last line is incomplete and was skipped" in reports
 
 
 def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_pa
     write(tmp_path / "a.pcap", b"no capture at all")
     write(tmp_path / "b.pcap", whole[:-7])
     write(tmp_path / "c.pcap", whole)
-    ids, told = read(spark, tmp_path)
+    ids, reports = read(spark, tmp_path)
     assert len(ids) > 20
-    no_capture, early = sorted(text.removeprefix(f"{tmp_path}/") for text in told)
+    no_capture, early = sorted(text.removeprefix(f"{tmp_path}/") for text in reports)
     assert no_capture.startswith("a.pcap is not a capture file")
     assert early.startswith("b.pcap: ")
 

@@ -1,4 +1,4 @@
-"""docs/spark.md has a row for each job, and docs/tables.md its columns, as they are."""
+"""docs/spark.md lists every job, and docs/tables.md all columns."""
 
 from __future__ import annotations
 

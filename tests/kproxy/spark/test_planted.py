@@ -1,4 +1,4 @@
-"""A week of a fleet: the jobs say what plain Python says of it, and find what is planted and nothing else.
+"""A week of a fleet: the jobs match plain Python and find exactly the planted problems.
 
 KPROXY_PLANTED_LINES=1000000 asks it of a million lines.
 """
@@ -40,19 +40,19 @@ RowFilter = Callable[[dict[str, Any]], bool]
 
 
 class Fleet:
-    """What the report says of the lines, and what Python does."""
+    """The report of the lines, and the tables of plain Python."""
 
     def __init__(self, figures: Figures, oracle: Oracle) -> None:
         self.figures = figures
         self.oracle = oracle
 
     def rows(self, job: str) -> list[dict[str, Any]]:
-        """The table of a job, all of it; times are us since 1970."""
+        """The complete table of a job; times are us since 1970."""
         assert not self.figures.tables[job].more
         return self.figures.tables[job].records()
 
     def table(self, job: str, names: str, columns: str, wanted: RowFilter = lambda row: True) -> Table:
-        """Its columns by those that name its rows."""
+        """The columns of a table by the columns that identify its rows."""
         rows = [row for row in self.rows(job) if wanted(row)]
         found = {tuple(row[name] for name in names.split()): tuple(map(row.get, columns.split())) for row in rows}
         assert len(found) == len(rows)
@@ -85,7 +85,7 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
 
 
 def matches(table: Table, expected: Table) -> bool:
-    """Whether the tables have the same rows, numbers but for their last digits."""
+    """Whether the tables have the same rows; numbers may differ in their last digits."""
     assert table.keys() == expected.keys()
     return all(
         value == (wanted if wanted is None else pytest.approx(wanted, rel=1e-9))
@@ -169,7 +169,7 @@ def test_finds_the_metadata_loop(fleet: Fleet) -> None:
 
 
 def test_finds_the_planted_errors(fleet: Fleet) -> None:
-    """Beside those that belong to how groups work."""
+    """The errors are the planted ones and the routine errors of groups."""
     found = {
         (row["value"], row["error"]): {hour(row["first_at"]), hour(row["last_at"])}
         for row in fleet.rows("errors")
@@ -264,7 +264,7 @@ def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
 
 
 def test_finds_the_unusual_hours(fleet: Fleet) -> None:
-    """They are those in which something is planted; the slow broker is told by its latency."""
+    """They are those with planted problems; the slow broker is reported for its latency."""
     rows = fleet.rows("anomalies")
     slow = [row for row in rows if row["measure"] == "p99" and row["by"] == "broker"]
     assert {row["value"] for row in slow} == {PLANTED.slow_broker}
@@ -306,7 +306,7 @@ def test_page_reports_every_planted_problem(fleet: Fleet) -> None:
 def test_separates_two_clusters_with_equal_names(
     spark: SparkSession, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The traces say no cluster id: it is the brokers, and the proxies in front of them, that differ."""
+    """The traces have no cluster id; only the brokers and their proxies differ."""
     sample_fleet.write(tmp_path / "a", LINES)
     for path in (tmp_path / "a").rglob("*.jsonl"):
         data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')

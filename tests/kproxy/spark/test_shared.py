@@ -1,4 +1,4 @@
-"""Jobs over the same lines: what they share is kept while they run, and plans are made ahead."""
+"""Jobs over the same lines cache shared rows while they run, and plan ahead."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def test_caches_nothing_that_no_job_needs(spark: SparkSession) -> None:
 
 
 def is_cached(rows: DataFrame) -> bool:
-    """Whether Spark takes a part of them from what it has kept."""
+    """Whether Spark reads a part of the rows from its cache."""
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
 
 
 def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = table(spark, request("Fetch", at=0))
     planned: list[str] = []
-    asked, begun = threading.Event(), threading.Event()
+    released, started = threading.Event(), threading.Event()
 
     def plan(name: str) -> Callable[[DataFrame], DataFrame]:
         def run(lines: DataFrame) -> DataFrame:
             planned.append(name)
             if name == "b":
-                begun.set()
-                assert asked.wait(10)
+                started.set()
+                assert released.wait(10)
             return lines.select(name)
 
         return run
@@ -75,20 +75,20 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
     made = jobs.plan_jobs(["kind", "b", "ts"], lines)
     job, first = next(made)
     assert (job.name, first().columns) == ("kind", ["kind"])
-    assert begun.wait(10)
+    assert started.wait(10)
     _, second = next(made)
-    asked.set()
+    released.set()
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         second()
-    asked.clear()
+    released.clear()
     planned.clear()
 
     class Pool(ThreadPoolExecutor):
-        """Lets the first go on once those behind it have been given up."""
+        """A pool whose shutdown lets the first job continue once the later ones are cancelled."""
 
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
             super().shutdown(wait=False, cancel_futures=cancel_futures)
-            asked.set()
+            released.set()
             super().shutdown(wait)
 
     monkeypatch.setattr(jobs, "ThreadPoolExecutor", Pool)

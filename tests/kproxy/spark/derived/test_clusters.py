@@ -1,4 +1,4 @@
-"""Which cluster a server belongs to."""
+"""The assignment of servers to clusters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 
 def cluster_names(*seen: SightingRow) -> dict[str, str]:
-    """The cluster of each server: by ``proxy server``."""
-    found = clusters(
-        Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen
-    )
+    """The cluster of each server, by ``proxy server``."""
+    found = clusters(Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
     return {" ".join(place): name for place, name in found.items()}
 
 
@@ -107,7 +105,7 @@ def cluster_lines(cluster_id: str, proxy: str, errors: int) -> Iterator[Line]:
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Run a command line here: what it writes."""
+    """Run a command in this process; return its output."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> str:

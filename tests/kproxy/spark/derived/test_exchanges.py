@@ -1,4 +1,4 @@
-"""Requests and their answers in Spark."""
+"""Requests and their responses in Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def exchange_rows(spark: SparkSession, *lines: Line) -> list[Row]:
-    """What was answered to each request, in order of their members."""
+    """The response to each request, in the order of their members."""
     frame = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
     return frame.select("member_id", "error", "generation").orderBy("member_id").collect()
 

@@ -1,4 +1,4 @@
-"""Connections that share an id are told apart."""
+"""Connections that share an id get unique ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def in_files(spark: SparkSession, files: dict[str, list[Line]]) -> DataFrame:
 
 
 def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns: object) -> Iterator[Line]:
-    """A connection with one exchange; it ends without its client."""
+    """A connection with one exchange; its close has no client."""
     ends = {"connection_id": connection_id, "client": f"10.0.0.9:{port}"}
     yield open_(at=at, **ends, **columns)
     yield request(at=at + 0.1, **ends)

@@ -1,4 +1,4 @@
-"""The table of Parquet: every whole file once, whatever happens in between."""
+"""The Parquet table has every complete file once, also after interruptions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Pat
 
 
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
-    """Convert what is new; how many files each batch had."""
+    """Convert new files; return the number of files of each batch."""
     files = find_files(spark, [str(traces)])
     return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions())]
 
@@ -92,7 +92,7 @@ def test_counts_and_keeps_corrupt_lines(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_extreme_timestamps_are_in_the_partition_of_their_day(spark: SparkSession, tmp_path: Path) -> None:
-    """In a double, microseconds of a far year are rounded up to the next day."""
+    """As a double, microseconds of a far year would be rounded up to the next day."""
     times = ["0001-01-01T00:00:00.000000Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"]
     lines = text_of(*(RequestLine(**(structs.asdict(request()) | {"ts": at})) for at in times))
     for name in ("a.jsonl", "b.jsonl.gz"):
@@ -146,7 +146,7 @@ def test_killed_run_neither_loses_nor_duplicates_lines(
 
 
 def _unfinished(folder: Path) -> None:
-    """As a directory is while Spark writes to it: its files lie in _temporary."""
+    """The directory is as during Spark's first write: its files are in _temporary."""
     aside = folder.with_name("aside")
     folder.rename(aside)
     (folder / "_temporary").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Runs of convert that write to the same table at once, and the repair of tables from before they had a lock."""
+"""Concurrent runs of convert on one table, and the repair of tables written without a lock."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _DEADLINE_S = 400
 
 
 def trace(folder: Path, number: int) -> Path:
-    """A trace of 3 lines; they have its number as their connection."""
+    """A trace of 3 lines; its number is the id of their connection."""
     lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
     return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n" * 2)
 
 
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
-    """Convert what is new; how many files each batch had."""
+    """Convert new files; return the number of files of each batch."""
     return [
         len(batch.files) for batch in convert(spark, find_files(spark, [str(traces)]), str(table), CaptureOptions())
     ]
@@ -88,7 +88,7 @@ def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSessi
 
 
 def _lock_holders(lock: Path, runs: Sequence[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """Those of the runs whose Java holds a lock on the file, as the kernel says."""
+    """The runs whose Java holds a lock on the file, according to the kernel."""
     inode = f":{lock.stat().st_ino} "
     locks = [line for line in Path("/proc/locks").read_text().splitlines() if inode in line and "->" not in line]
     pids = {int(line.split()[4]) for line in locks}
@@ -142,7 +142,7 @@ def _hold_lock(lock: Path) -> Iterator[object]:
 
 @pytest.fixture
 def damaged(spark: SparkSession, tmp_path: Path) -> Path:
-    """A table as two runs at once left it before there was a lock: batch 2 has the rows of both, and both records."""
+    """A table after two runs without a lock: batch 2 has the rows and records of both."""
     table = tmp_path / "table"
     trace(tmp_path / "in", 0)
     add(spark, tmp_path / "in", table)
@@ -212,7 +212,7 @@ def test_repair_rereads_files_of_a_batch_that_lost_lines(spark: SparkSession, tm
 def test_runs_without_a_lock_keep_separate_batches_and_count_a_file_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on an object store: the second run does not see what the first one writes."""
+    """As on an object store, the second run does not see the files of the first."""
     traces, table = tmp_path / "in", tmp_path / "table"
     monkeypatch.setattr("kproxy.spark.ingest.locks.local_folder", lambda *_: None)
     monkeypatch.setattr(converting, "is_one_machine", lambda _: False)

@@ -1,4 +1,4 @@
-"""Blocks of lines that Arrow parses: the same rows as line by line, and whatever is special is left to that."""
+"""Blocks of lines parsed by Arrow give the same rows as line by line, which remains for special lines."""
 
 from __future__ import annotations
 

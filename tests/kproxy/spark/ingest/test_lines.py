@@ -1,4 +1,4 @@
-"""Which lines an analysis is about: of tables, traces and captures at once, of a period of time."""
+"""The selection of lines for an analysis: from tables, traces and captures, and by time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_does_not_open_files_of_other_hours(path: str, may: bool) -> None:
 def test_reads_tables_traces_and_captures_together(
     spark: SparkSession, table: str, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if there are few lines, which stay in memory."""
+    """This also holds for few lines, which stay in memory."""
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
     write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", text_of(request(offset=100))[:-1] + b"\n{")
     write(

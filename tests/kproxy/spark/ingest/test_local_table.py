@@ -1,4 +1,4 @@
-"""Local tables, which need no engine: what other readers see, what a kill leaves, and compaction."""
+"""Local tables without an engine: concurrent readers, killed runs, and compaction."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tests.kproxy.spark.sample_lines import request
 
 
 class Killed(BaseException):
-    """As SIGKILL: nothing is tidied."""
+    """Stands for SIGKILL: nothing is cleaned up."""
 
 
 def trace(folder: Path, number: int) -> Path:
-    """A trace of 3 lines of an hour of its own; they have its number as their connection."""
+    """A trace of 3 lines in a separate hour; its number is the id of their connection."""
     lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
     return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n")
 
 
 def add(traces: Path, table: Path) -> int:
-    """Convert what is new; how many lines that were."""
+    """Convert new files; return the number of lines."""
     added = convert(None, find_files(None, [str(traces)]), str(table), CaptureOptions())
     return sum(batch.lines for batch in added)
 
 
 def count_visible_lines(table: Path) -> dict[str, int]:
-    """The lines of each connection, as another reader of Parquet sees them."""
+    """The lines of each connection as a separate Parquet reader sees them."""
     rows = ds.dataset(table, format="parquet", partitioning="hive").to_table(columns=["connection_id"])
     names = [name for name in rows["connection_id"].to_pylist() if name is not None]
     return {name: names.count(name) for name in sorted(set(names))}

@@ -23,7 +23,7 @@ _TYPES = {
 
 
 def _spark_type(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
-    """The Spark type of what a JSON Schema describes."""
+    """The Spark type of a JSON Schema."""
     [told] = [each for each in told.get("anyOf", [told]) if each.get("type") != "null"]
     if "$ref" in told:
         name = told["$ref"].rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Tables of Delta and Iceberg, where their packages are on the session: SPARK_CONF_DIR says so, docs/spark.md how."""
+"""Tables of Delta and Iceberg, if SPARK_CONF_DIR adds their packages to the session (see docs/spark.md)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
 
 
 def add(spark: SparkSession, traces: Path, table: Path, form: str | None = None) -> list[int]:
-    """Convert what is new; how many files each batch had."""
+    """Convert new files; return the number of files of each batch."""
     files = find_files(spark, [str(traces)])
     return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions(), form=form)]
 
@@ -55,7 +55,7 @@ def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
 
 
 def count_visible_rows(spark: SparkSession, table: Path, form: str) -> int:
-    """How many rows others find in it."""
+    """The number of rows that other readers see."""
     return spark.read.format(form).load(str(table)).where("corrupt is null").count()
 
 
@@ -101,7 +101,7 @@ def test_killed_run_neither_loses_nor_duplicates_lines(
 def test_table_of_an_earlier_release_accepts_new_columns(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also in structs of its arrays; until one of them is there, reading makes them null."""
+    """Columns in structs of arrays are added too; before that they are null."""
     table = str(tmp_path / "table")
     rows = sample_lines.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
     topic = TABLE["topics"].dataType.elementType

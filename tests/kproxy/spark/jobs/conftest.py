@@ -1,4 +1,4 @@
-"""More lines that several tests of jobs take."""
+"""Lines that several tests of jobs use."""
 
 from __future__ import annotations
 

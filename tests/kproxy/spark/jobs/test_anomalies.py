@@ -29,12 +29,12 @@ FAILED = [ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")]
 
 
 def requests_in_hour(hour: int, count: int, api: str = "Fetch", **columns: Any) -> list[Line]:
-    """So many requests, over an hour that begins at `hour` seconds."""
+    """`count` requests in the hour that begins at `hour` seconds."""
     return [request(api, at=hour + at * HOUR / count, **columns) for at in range(count)]
 
 
 def responses_in_hour(hour: int, latency_us: int, failed: int = 0, **columns: Any) -> list[Line]:
-    """100 responses, so many of them with an error."""
+    """100 responses, some of them with an error."""
     return [
         response(at=hour + 30 * at + 1, latency_us=latency_us, errors=FAILED if at < failed else [], **columns)
         for at in range(100)
@@ -80,7 +80,7 @@ def test_ignores_a_last_hour_that_was_observed_too_briefly(spark: SparkSession) 
 
 
 def weekly_requests(count: int, on: Callable[[datetime], int]) -> list[Line]:
-    """Whole weeks with so many requests in the hour that begins at a time."""
+    """Complete weeks; the number of requests depends on the start of the hour."""
     hours = [BEGIN + timedelta(hours=hour) for hour in range(count * 7 * 24)]
     counts = {round((hour - BEGIN).total_seconds()): on(hour) for hour in hours}
     return [
@@ -90,13 +90,13 @@ def weekly_requests(count: int, on: Callable[[datetime], int]) -> list[Line]:
 
 
 def unusual_rates(table: DataFrame) -> list[tuple[datetime, str]]:
-    """The hours of an API with unusual rates."""
+    """The hours in which an API has an unusual rate."""
     rows = table.where("api = 'Fetch' and by = 'api' and measure = 'rate'").collect()
     return sorted((row["since"].astimezone(UTC), row["sentence"]) for row in rows)
 
 
 def test_repeating_weeks_have_no_anomalies(spark: SparkSession) -> None:
-    """Less on weekends at 10, a batch each Monday at 11; from the second week on, nothing of it is new."""
+    """Low traffic on weekends at 10 and a batch every Monday at 11 are usual from the second week."""
 
     def on(hour: datetime) -> int:
         is_weekend = hour.weekday() >= 5
@@ -106,7 +106,7 @@ def test_repeating_weeks_have_no_anomalies(spark: SparkSession) -> None:
 
 
 def test_compares_with_the_same_weekday_if_known(spark: SparkSession) -> None:
-    """A Monday without its batch is an ordinary day; so it is only not like Mondays."""
+    """A Monday without its batch differs only from other Mondays."""
     monday = datetime(2026, 12, 14, 11, tzinfo=UTC)
     lines = weekly_requests(
         4, lambda hour: (200 if hour.weekday() == 0 and hour != monday else 40) if hour.hour == 11 else 0
@@ -117,7 +117,7 @@ def test_compares_with_the_same_weekday_if_known(spark: SparkSession) -> None:
 
 
 def test_since_reports_only_later_hours(spark: SparkSession) -> None:
-    """The hours before are compared with, and not reported."""
+    """Earlier hours are used for comparison but not reported."""
     peaks = {datetime(2026, 11, 26, 10, tzinfo=UTC), datetime(2026, 12, 2, 10, tzinfo=UTC)}
     lines = table(spark, *weekly_requests(2, lambda hour: (400 if hour in peaks else 40) if hour.hour == 10 else 0))
     assert [since for since, _ in unusual_rates(anomalies(lines))] == sorted(peaks)
@@ -155,7 +155,7 @@ def busy(begin: float, end: float, api: str, every: float = 12, **columns: Any) 
 
 
 def test_compares_only_observed_times(spark: SparkSession) -> None:
-    """Each API is a case of its own, traced by proxies of its own."""
+    """Every API is a separate case with its own proxies."""
 
     def scheduled(api: str, day: int, begin: float = 0, end: float = HOUR) -> list[Line]:
         """Most requests come early in an hour."""
@@ -183,7 +183,7 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
         lines += [*scheduled(api, 0, begin=1100), *scheduled(api, 6, end=1500)]
         lines += [*busy(at, at + 900, api, 3, **columns), *busy(at + 2400, at + HOUR, api, 60, **columns)]
     lines += busy(6 * DAY, 6 * DAY + 1200, "Produce", every=1, connection_id="Produce-1-2")
-    # A proxy is missing, another one is new, and one is there, but not its client.
+    # One proxy is missing, one is new, and one is present without its client.
     lines += [*through("Heartbeat", 6, "a"), *through("Metadata", 6, "a", "b", "c")]
     lines += [*through("ListOffsets", 6, "a"), *busy(6 * DAY, 6 * DAY + HOUR, "SyncGroup", 300,
                                                      connection_id="ListOffsetsb-6-1")]  # fmt: skip
@@ -221,13 +221,13 @@ def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
 
 
 def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> None:
-    """Their sessions as if one proxy traced them in an hour, slowed down, on seven days; on the last Fetch is slow."""
+    """The sessions of real clients, stretched to an hour, on seven days; Fetch is slow on the last day."""
     is_last = F.col("day") == 6
     at = F.timestamp_micros(
         BEGIN_NS // 1000 + F.pmod(F.unix_micros("ts") * 40, F.lit(HOUR * 1_000_000)) + F.col("day") * DAY * 1_000_000
     )
     error = F.struct(F.lit("error_code").alias("path"), F.lit(6).cast("long").alias("code"), F.lit("X").alias("name"))
-    failed = F.array(F.when(is_last, error))  # Sail tells it from an array whose entries are never null
+    failed = F.array(F.when(is_last, error))  # in Sail its type differs from an array without nulls
     lines = (
         real.crossJoin(real.sparkSession.range(7).withColumnRenamed("id", "day"))
         .withColumns(
@@ -277,7 +277,7 @@ def _mad(values: list[float], center: float) -> float:
 
 def _expected(lines: list[Any]) -> list[dict[str, Any]]:
     seconds = _observed(lines)
-    asked: dict[tuple[Any, ...], dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
+    request_counts: dict[tuple[Any, ...], dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
     failed: dict[tuple[Any, ...], dict[int, list[bool]]] = defaultdict(lambda: defaultdict(list))
     taken: dict[tuple[Any, ...], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
@@ -287,14 +287,14 @@ def _expected(lines: list[Any]) -> list[dict[str, Any]]:
         for by, value in (("api", None), ("client", client_of(line)), ("broker", line["server"])):
             thing = by, line["api"], value
             if line["kind"] == "request":
-                asked[thing][_source(line), at // SLOT * SLOT] += 1
+                request_counts[thing][_source(line), at // SLOT * SLOT] += 1
             elif not line["not_decoded"]:
                 failed[thing][at // HOUR * HOUR].append(bool(line["errors"]))
             if line["latency_us"] is not None:
                 taken[thing][at // HOUR * HOUR].append(line["latency_us"])
-    #: Of a thing, a measure and a time of the day: of each hour what it was, of how much, and what other hours were.
+    #: By subject, measure and time of day: the value and count of each hour, and the values of other hours.
     measured: dict[tuple[Any, ...], dict[int, tuple[float, float, dict[int, float]]]] = defaultdict(dict)
-    for thing, requests in asked.items():
+    for thing, requests in request_counts.items():
         nodes, first = {node for node, _ in requests}, min(slot for _, slot in requests) // HOUR * HOUR
         known = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
         for hour in {slot // HOUR * HOUR for _, slot in known}:

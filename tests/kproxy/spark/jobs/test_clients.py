@@ -26,7 +26,7 @@ def api_versions_request(**columns: Any) -> Line:
 def client_verdicts(
     spark: SparkSession, *lines: Line, release: str | None = None
 ) -> list[tuple[str, str, str | None, str]]:
-    """Of each client: its name, verdict, first release that refuses it, and reason."""
+    """The name, verdict, first refusing release and reason of each client."""
     rows = clients(table(spark, *lines), release).where("api is null").collect()
     return [(row["client"], row["verdict"], row["refused_from"], row["reason"]) for row in rows]
 
@@ -100,7 +100,7 @@ def test_explains_why_a_client_is_refused(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
-#: What says that it is the software confluent-kafka-python, by version, and what is said of it and Kafka 4.
+#: Fields that identify confluent-kafka-python of a version, and the verdict about Kafka 4.
 WRAPPERS = {
     "2.16.1-rdkafka-1.8.1": "; KIP-896 requires librdkafka 1.8.2 or later",
     "2.16.1-rdkafka-2.16.0": "",

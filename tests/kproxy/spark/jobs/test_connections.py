@@ -23,10 +23,10 @@ def test_counts_connections_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
         *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2 and 1 in a minute
-        *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s are not short any more
+        *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s is not short
         *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
-        open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # nothing came on it, and it has not ended
-        # Seen in the midst of its life: it did not connect now.
+        open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # without frames, still open
+        # Observed midstream: it was opened earlier.
         open_(at=301, connection_id="n-1-6", midstream=True), request(at=302, connection_id="n-1-6", client_id=None),
         close(at=303, connection_id="n-1-6"),
     )  # fmt: skip

@@ -15,7 +15,7 @@ NO_DELIVERY = {"deliveries": 0, "p50_delivery_us": None, "p99_delivery_us": None
 
 
 def assert_rows(table: DataFrame, expected: list[dict[str, Any]]) -> None:
-    """Compare the columns that are expected."""
+    """Compare only the expected columns."""
     rows = [row.asDict() for row in table.collect()]
     assert [{name: row[name] for name in some} for row, some in zip(rows, expected, strict=True)] == expected
 

@@ -16,7 +16,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def bound(latency_us: int) -> int:
-    """All but the highest six bits are zero."""
+    """The value with all but its highest six bits cleared."""
     drop = max(latency_us.bit_length() - 6, 0)
     return latency_us >> drop << drop
 
@@ -61,7 +61,7 @@ def test_sums_facts_per_minute(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("by", [(), ("api",)])
 def test_percentiles_of_stored_minutes_match_the_lines(spark: SparkSession, by: tuple[str, ...]) -> None:
-    """Nearest ranks, at most 1.6 % away."""
+    """The results are nearest ranks with an error of at most 1.6 %."""
     taken: dict[tuple[str, ...], list[int]] = defaultdict(list)
     lines = []
     for number in range(900):

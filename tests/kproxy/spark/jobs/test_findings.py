@@ -28,10 +28,10 @@ def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSess
         finding("C016", at=5, connection_id="n-1-3"),  # nothing else is known of it
     )
     rows = [row.asDict() for row in findings(lines).drop("first_at", "last_at", "at").collect()]
-    told = {"connection_id": "n-1-1", "direction": "request", "offset": 7}
+    frame_fields = {"connection_id": "n-1-1", "direction": "request", "offset": 7}
     assert rows == [
         {"severity": "error", "code": "L001", "name": "rule-l001", **HERE, "findings": 7, "message": "L001 is wrong",
-         **told},
+         **frame_fields},
         {"severity": "warning", "code": "C016", "name": "rule-c016", "client": None, "broker": None, "findings": 1,
          "message": "C016 is wrong", "connection_id": "n-1-3", "direction": None, "offset": None},
         {"severity": "warning", "code": "C016", "name": "rule-c016", "client": "10.0.0.9", "broker": "10.0.0.1:9092",
@@ -64,9 +64,9 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
         address, broker = ends.get(on, (None, None))
         last = names.get(on, (None, None))[1]
         client = client_of({"client_id": line["client_id"] or last, "client": address}) if address else last
-        told = [line] if line["kind"] == "finding" else line["findings"] or []
+        findings_of_line = [line] if line["kind"] == "finding" else line["findings"] or []
         direction = line["kind"] if line["kind"] in ("request", "response") else line["direction"]
-        for each in told:
+        for each in findings_of_line:
             key = each["code"], each["name"], client, broker
             example = (line["ts"], on, line["offset"] or 0, direction or "", line["offset"], each["message"])
             counted[key].append((1, each["severity"], line["ts"], example))

@@ -1,4 +1,4 @@
-"""Stalls that traces have recorded, each once: against what the terminal UI says of the same groups."""
+"""Stalls recorded in traces are reported once and as in the terminal UI."""
 
 from __future__ import annotations
 
@@ -22,18 +22,25 @@ _REAL = ("application-does-not-poll", "frozen-process", "killed-member", "partit
 
 
 def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
-    """What the job says."""
+    """The rows of the job."""
     found: dict[str, list[DetectedStall]] = defaultdict(list)
     for row in rows.selectExpr("*", "unix_micros(since) as a", "unix_micros(until) as b").collect():
-        told = row["stall"], row["a"], row["b"], frozenset(row["waiting"]), frozenset(row["blamed"]), row["sentence"]
-        found[row["group_id"]].append(told)
+        stall = (
+            row["stall"],
+            row["a"],
+            row["b"],
+            frozenset(row["waiting"]),
+            frozenset(row["blamed"]),
+            row["sentence"],
+        )
+        found[row["group_id"]].append(stall)
         assert row["look"]
         assert row["duration_us"] == row["b"] - row["a"] if row["b"] else row["duration_us"] > 0
-    return {group: sorted(tolds) for group, tolds in found.items()}
+    return {group: sorted(stalls) for group, stalls in found.items()}
 
 
 def traced(name: str, lines: list[Line], now: int) -> list[Line]:
-    """Lines, and the stalls in them, as a proxy of its own writes them about a group of that name."""
+    """Lines and their stalls, as a separate proxy writes them about a group of this name."""
     numbers: dict[str, int] = defaultdict(count(1).__next__)
     named = [msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines]
     for line in named:
@@ -43,8 +50,8 @@ def traced(name: str, lines: list[Line], now: int) -> list[Line]:
 
 
 @pytest.fixture(scope="module")
-def told(spark: SparkSession) -> dict[str, list[Any]]:
-    """What the job says of all groups at once, in any order of their lines."""
+def stalls_by_group(spark: SparkSession) -> dict[str, list[Any]]:
+    """The rows of the job for all groups together, with their lines in any order."""
     lines: list[Line] = []
     for name in CASES:
         lines += traced(name, *story(name))
@@ -66,15 +73,15 @@ def real(name: str) -> tuple[list[Line], int]:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_reports_every_stall_once_as_it_ended(told: dict[str, list[DetectedStall]], name: str) -> None:
-    assert told.get(name, []) == detect_stalls(*_of(name, *story(name)))
+def test_reports_every_stall_once_as_it_ended(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
+    assert stalls_by_group.get(name, []) == detect_stalls(*_of(name, *story(name)))
 
 
 @pytest.mark.parametrize("name", _REAL)
-def test_reports_stalls_of_real_groups(told: dict[str, list[DetectedStall]], name: str) -> None:
+def test_reports_stalls_of_real_groups(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
     expected = detect_stalls(*_of("billing", *real(name)))
     assert expected
-    assert told[name] == expected
+    assert stalls_by_group[name] == expected
 
 
 def _of(group: str, lines: list[Line], now: int) -> tuple[list[Line], str, int]:

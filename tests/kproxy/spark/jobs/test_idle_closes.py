@@ -11,7 +11,7 @@ from tests.kproxy.spark.sample_lines import close, moment, request, response, ta
 
 
 def exchange(connection: str, until: float = 1) -> list[Line]:
-    """A request that is answered at `until`."""
+    """A request and its response, which arrives at `until`."""
     return [request(at=until - 0.001, connection_id=connection), response(at=until, connection_id=connection)]
 
 
@@ -23,7 +23,7 @@ def test_request_that_crosses_an_idle_close_is_a_race(spark: SparkSession) -> No
         request("Metadata", at=601.2, offset=2, connection_id="n-1-1"),
         close(at=602, connection_id="n-1-1", by="server", how="reset", unanswered=2),
         *exchange("n-1-2"),
-        close(at=541, connection_id="n-1-2", by="server", how="fin"),  # nobody had asked anything
+        close(at=541, connection_id="n-1-2", by="server", how="fin"),  # without any request
         *exchange("n-1-3"),
         close(at=31, connection_id="n-1-3", by="client", how="fin"),
     )

@@ -17,7 +17,7 @@ def test_interpolates_percentiles_and_counts_a_response_for_each_topic(spark: Sp
         request(api_version=12),
         response(latency_us=10, api_version=12, topics=[orders, TopicEntry()]),
         response(latency_us=30, api_version=13, client_id=None, topics=[orders, carts, orders]),
-        response(latency_us=None, request_ts=None),  # nobody asked: it has none
+        response(latency_us=None, request_ts=None),  # without a request there is no latency
         response(None, latency_us=5),  # a SASL token
     )
     two, fast, slow = (2, 20.0, 28.0, 29.8, 29.98, 30), (1, *[10.0] * 4, 10), (1, *[30.0] * 4, 30)

@@ -72,8 +72,8 @@ def test_startup_and_periodic_requests_are_not_a_loop(spark: SparkSession) -> No
 
 def test_finds_the_loop_in_the_captures(captured: DataFrame) -> None:
     runs: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
-    asked = captured.where("api = 'Metadata' and kind = 'response' and request_ts is not null")
-    rows = sorted(asked.collect(), key=lambda row: row["request_ts"])
+    responses = captured.where("api = 'Metadata' and kind = 'response' and request_ts is not null")
+    rows = sorted(responses.collect(), key=lambda row: row["request_ts"])
     for row in rows:
         at, of_client = row["request_ts"].timestamp(), runs[row["client_id"], row["client"].split(":")[0]]
         if of_client and at - of_client[-1][-1] < 2:

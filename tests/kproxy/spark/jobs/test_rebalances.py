@@ -32,8 +32,8 @@ def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     b = story.ask(10, "b", "JoinGroup")  # a new one comes,
     story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
     a = story.ask(12, "a", "JoinGroup")  # and the old one joins
-    for asked in (a, b):
-        story.answer(asked, 13, generation_id=2)
+    for member in (a, b):
+        story.answer(member, 13, generation_id=2)
     story.synced(13.5, "a", "b", generation=2)
     story.say(20, "b", "LeaveGroup", generation_id=2)
     story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
@@ -106,7 +106,7 @@ def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataF
 
 
 def group_view(name: str) -> GroupView:
-    """What the terminal tells of it."""
+    """The rebalances of a group in the terminal UI."""
     view = feed(GroupsOverview(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
     assert view is not None
     return view

@@ -20,7 +20,7 @@ def produce_request(connection: int, at: float, **columns: Any) -> Line:
 
 
 def lost_request(connection: int, at: float, *, by: str | None = "client") -> list[Line]:
-    """A request without an answer, and the end of its connection a second later."""
+    """A request without a response, and the end of its connection a second later."""
     return [produce_request(connection, at), close(at=at + 1, connection_id=f"n-1-{connection}", by=by, unanswered=1)]
 
 
@@ -39,7 +39,7 @@ def test_finds_every_type_of_retry(spark: SparkSession) -> None:
         spark,
         *lost_request(1, 0, by="server"), produce_request(2, 1.5),
         response("Produce", at=1.6, connection_id="n-1-2", topics=_BATCH),
-        refused_response(10), refused_response(10.3), refused_response(10.5),  # 200 and 100 ms after the previous response
+        refused_response(10), refused_response(10.3), refused_response(10.5),  # 200, then 100 ms apart
         request("Produce", at=20, connection_id="n-1-3",
                 findings=[finding_entry("S034"), finding_entry("S033"), finding_entry("L001")]),
         close(at=30, connection_id="n-1-3",
@@ -99,7 +99,7 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
         request("Produce", at=80, connection_id="n-2-1", size=7, acks=0),
         close(at=81, connection_id="n-2-1", by="client"),
         request("Produce", at=81.1, connection_id="n-2-2", size=7, acks=0),
-        refused_response(100), refused_response(110.2),  # somebody has thought about it
+        refused_response(100), refused_response(110.2),  # too late for an automatic retry
         refused_response(150), refused_response(150.05),  # sent before the answer was there
         refused_response(200), refused_response(201, request_size=999),
         *(refused_response(300 + at, errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
@@ -122,8 +122,8 @@ def test_finds_repeated_refusals_in_the_captures(captured: DataFrame) -> None:
                 if first["errors"][0]["name"] == second["errors"][0]["name"] and 0 <= pause <= 10:
                     again[second["api"], second["errors"][0]["name"]] += 1
                 break
-    told = retries(captured).where("kind = 'refused'").collect()
-    assert {(row["api"], row["why"]): row["retries"] for row in told} == {
+    rows = retries(captured).where("kind = 'refused'").collect()
+    assert {(row["api"], row["why"]): row["retries"] for row in rows} == {
         key: count for key, count in again.items() if key[1] == "UNKNOWN_MEMBER_ID"
     }  # fmt: skip
-    assert told
+    assert rows

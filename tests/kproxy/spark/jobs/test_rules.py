@@ -82,7 +82,7 @@ BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
 NEAR: list[tuple[str, list[Line]]] = [
     ("C018", connection_lines(19, 1)),
     ("C018", connection_lines(20, 3)),
-    ("C018", connection_lines(30, 0)),  # those only ask who is there: C017 and C019
+    ("C018", connection_lines(30, 0)),  # connections with only startup requests: C017 and C019
     ("C018", connection_lines(25, 1, every=300)),  # 12 an hour
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(800))]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(900), server="10.0.0.2:9092")]),
@@ -159,8 +159,8 @@ def test_rule_function_must_have_the_name_of_its_rule() -> None:
 
 
 def test_captures_break_only_the_default_client_id_rule(captured: DataFrame) -> None:
-    asked = captured.where("kind = 'request' and client_id is not null").collect()
-    defaults = {row["client_id"] for row in asked} & {"rdkafka", "sarama", "kgo", "kafkajs", "producer-1"}
+    requests = captured.where("kind = 'request' and client_id is not null").collect()
+    defaults = {row["client_id"] for row in requests} & {"rdkafka", "sarama", "kgo", "kafkajs", "producer-1"}
     assert {(row["code"], row["client"]) for row in rules(captured).collect()} == {
         ("S048", default) for default in defaults
     }

@@ -39,20 +39,22 @@ def test_reports_throttling_in_total_and_per_hour(spark: SparkSession) -> None:
 
 
 def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> None:
-    """Nobody is throttled in them, so every answer to a Fetch is made to be."""
+    """No client is throttled in the captures, so the test marks every Fetch response as throttled."""
     throttled = F.when(F.col("api") == "Fetch", F.col("correlation_id") % 3).otherwise(F.col("throttle_time_ms"))
     lines = real.withColumn("throttle_time_ms", throttled)
-    told = defaultdict(list)
+    throttle_times = defaultdict(list)
     for line in lines.collect():
         if line["kind"] == "response" and not line["not_decoded"]:
             hour = line["ts"].replace(minute=0, second=0, microsecond=0)
             for since in (None, hour):
-                told[client_of(line), line["server"], since].append((line["throttle_time_ms"] or 0) * 1000)
+                throttle_times[client_of(line), line["server"], since].append((line["throttle_time_ms"] or 0) * 1000)
     expected = [
         (*key, len(each), sum(us > 0 for us in each), sum(us > 0 for us in each) / len(each), sum(each), max(each))
-        for key, each in told.items()
+        for key, each in throttle_times.items()
         if any(each)
     ]
-    expected.sort(key=lambda row: (-sum(told[row[0], row[1], None]), row[0], row[1], row[2] is not None, row[2]))
+    expected.sort(
+        key=lambda row: (-sum(throttle_times[row[0], row[1], None]), row[0], row[1], row[2] is not None, row[2])
+    )
     assert len(expected) > 4
     assert_rows(throttling(lines), expected)

@@ -20,7 +20,7 @@ def test_measures_frames_and_record_data_of_topics(spark: SparkSession) -> None:
         response("Produce", at=1, size=40, topics=[TopicEntry("orders", bytes=200), TopicEntry("carts")]),
         request("Produce", at=2, size=100, client_id="", acks=0, topics=[TopicEntry("orders", bytes=100)]),
         request("Metadata", at=4, size=20, topics=[TopicEntry("orders")]),  # not answered
-        response(None, at=4, size=1000),  # nobody asked
+        response(None, at=4, size=1000),  # without a request
         close(at=5000),
     )
     rows = {(row["by"], row["value"]): row.asDict() for row in throughput(lines).collect()}

@@ -1,4 +1,4 @@
-"""Transactions from lines: the story of the view, and real ones against an independent count."""
+"""Transactions from lines: the story of the view, and real transactions compared with an independent count."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_fenced_producer_starts_no_transaction(spark: SparkSession) -> None:
 
 
 def count_outcomes(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
-    """An independent count: what began, and how it ended, by transactional id."""
+    """Count independently which transactions began and how they ended, by transactional id."""
     is_open: dict[str, bool] = {}
     found: Counter[tuple[str, str]] = Counter()
     for line in lines:

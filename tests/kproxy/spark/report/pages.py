@@ -35,13 +35,13 @@ COLUMNS = {
 
 
 def listed(name: str, *rows: dict[str, Any], more: bool = False) -> JobTable:
-    """A table of these rows; what a row does not say is null."""
+    """A table with these rows; columns that a row omits are null."""
     columns = [(part.partition(":")[0], part.partition(":")[2] or "text") for part in COLUMNS[name].split()]
     return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
 
 
 def figures(*tables: JobTable, name: str = "orders") -> Figures:
-    """Figures with these tables, the others empty; `name` is that of all that the charts show."""
+    """Figures with these tables and empty others; `name` is the name of everything in the charts."""
     there = {table.name: table for table in tables}
     return Figures(
         facts=FACTS,

@@ -28,7 +28,7 @@ def test_counts_clients_by_the_release_that_refuses_them() -> None:
     table = listed(
         "clients",
         *map(client, "abcd"),
-        client("a", software_name="sarama"),  # another software of the same name is the same client
+        client("a", software_name="sarama"),  # same client id with different software: one client
         client("e", refused_from="4.1"),
         client("f", verdict="works", refused_from=None),
         client("a", api="Fetch", api_version=3),

@@ -1,4 +1,4 @@
-"""The page: nothing in it reaches out, nothing off the wire becomes markup, and it is small."""
+"""The page loads nothing, escapes names from the traffic, and is small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 
 def _figures_named(name: str) -> Figures:
-    """Figures in which everything that comes off the wire is called so."""
+    """Figures in which every name from the traffic is `name`."""
     return figures(
         listed("clients", {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
                            "connections": 1, "verdict": "refused", "refused_from": "4.0", "reason": name}),

@@ -1,4 +1,4 @@
-"""The Java that is found, and how it is started: no test here starts Spark."""
+"""The choice of Java and its start, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.spark.session.java import Java, find_java, java_launcher, jvm_option
 
 
 def write_fake_java(folder: Path, version: str) -> str:
-    """A command that says it is a Java of this version, and else tells its arguments."""
+    """Write a command that reports this version of Java, and otherwise prints its arguments."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
     told = f"echo 'openjdk version \"{version}\" 2026-01-01' >&2"
@@ -31,7 +31,7 @@ def write_fake_java(folder: Path, version: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither JAVA_HOME nor a java on the PATH, and a cache of its own."""
+    """Remove JAVA_HOME and java from the PATH; use a separate cache."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -89,7 +89,7 @@ def real() -> str:
 
 @pytest.fixture
 def writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWriter]]:
-    """Makes writers that may write, and closes them."""
+    """Create writers that may write, and close them."""
     monkeypatch.delenv("KPROXY_SPARK_ARCHIVE", raising=False)
     with ExitStack() as stack:
 
@@ -107,7 +107,7 @@ def archive_path(options: str) -> Path:
 
 @pytest.fixture
 def started() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]]]:
-    """Starts what stands for the JVM of a writer: a shell command."""
+    """Start a shell command in place of the JVM of a writer."""
     with ExitStack() as stack:
 
         def start(writer: ArchiveWriter, command: str) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Queries end with the test that began them."""
+"""Stops the queries of a test at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _few_parts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """State in one part; queries stopped."""
+    """Keep the state in one partition; stop the queries afterwards."""
     if "spark" not in request.fixturenames:
         yield
         return

@@ -1,4 +1,4 @@
-"""Whole runs over traces that grow: what is told is what the jobs say, also of what came late, was torn, or killed."""
+"""Complete runs over growing traces match the jobs, also with late or torn lines and after a kill."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
 def traffic(second: int) -> list[Line]:
-    """Lines of a second: requests with their responses, an error, a finding, a client."""
+    """The lines of one second: requests with their responses, an error, a finding, a client."""
     asks = request("ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1")
     odd = [finding_entry("L001")] if second % 5 == 0 else []
     return [
@@ -61,7 +61,7 @@ def rows_of_query(events: list[QueryRows | MicroBatch], query: str) -> list[dict
 
 
 def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
-    """What is told of all that is there."""
+    """The results for all existing lines."""
     for query in running.queries.values():
         wait_until_processed(query)
     events = []
@@ -71,7 +71,7 @@ def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
 
 
 def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_path: Path) -> None:
-    """Over several files, their renaming, and the end of an hour; in tables that read back, and as rows."""
+    """The trace has several files, which are renamed, and the hour ends; results are tables and rows."""
     folder, out = tmp_path / "traces", tmp_path / "out"
     traces = Traces(folder, max_bytes=20_000)
     events: list[QueryRows | MicroBatch] = []
@@ -106,8 +106,8 @@ def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_pa
     assert {(row["client"], row["error"], row["code"]) for row in rows} == {("app", error["error"], 3)}
     assert {str(row["date"]) for row in rows} == {"2026-11-21"}
     counted = [(row["code"], row["client"], row["broker"]) for row in job("findings").run(whole).collect()]
-    told = [(row["code"], row["client"], row["broker"]) for row in spark.read.parquet(f"{out}/findings").collect()]
-    assert told == counted == [("L001", "app", "10.0.0.1:9092")]
+    results = [(row["code"], row["client"], row["broker"]) for row in spark.read.parquet(f"{out}/findings").collect()]
+    assert results == counted == [("L001", "app", "10.0.0.1:9092")]
     software = spark.read.json(f"{out}/clients").select("client", "software_name").collect()
     assert sorted(map(tuple, software)) == [(f"c{number}", "lib") for number in range(7)]
     whole.unpersist()
@@ -133,27 +133,27 @@ def test_counts_late_and_unreadable_lines_and_waits_for_timely_ones(spark: Spark
 
 
 def test_line_from_the_future_does_not_make_others_late(spark: SparkSession, tmp_path: Path) -> None:
-    """Of a machine whose clock is ten years ahead."""
+    """The line is from a machine whose clock is ten years ahead."""
     now = (time.time_ns() - BEGIN_NS) // 1_000_000_000 // 10 * 10 - 40
     good, broken = Traces(tmp_path), Traces(tmp_path, node="broken")
-    told = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
+    results = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
     good.write(request("Fetch", at=now), at=now)
     broken.write(request("Produce", at=now + 315_360_000), at=now)
-    assert told.rows() == []
+    assert results.rows() == []
     good.write(*(request("Fetch", at=now + second) for second in (1, 2, 11)), at=now)
-    assert told.rows() == []
-    progress = [each for each in told.query.recentProgress if each.numInputRows]
+    assert results.rows() == []
+    progress = [each for each in results.query.recentProgress if each.numInputRows]
     assert sum(each.observedMetrics["counted"]["ahead"] for each in progress) == 1
     assert not any(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators)
 
 
 def test_update_mode_updates_windows_as_lines_arrive(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 5 * SECOND, SECOND), mode="update")
+    results = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 5 * SECOND, SECOND), mode="update")
     traces.write(request(at=1), at=1)
-    assert [row["requests"] for row in told.rows()] == [1, 1]
+    assert [row["requests"] for row in results.rows()] == [1, 1]
     traces.write(request(at=2), at=2)
-    assert [row["requests"] for row in told.rows()] == [1, 1, 2, 2]
+    assert [row["requests"] for row in results.rows()] == [1, 1, 2, 2]
 
 
 def test_old_traces_are_read_by_the_hour_without_late_lines(spark: SparkSession, tmp_path: Path) -> None:
@@ -183,17 +183,17 @@ def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
         convert(spark, find_files(spark, [str(path)]), str(table), CaptureOptions())
 
     add(1)
-    told = QueryResults(spark, table, "clients", Span())
-    assert [row["client"] for row in told.rows()] == ["c1"]
+    results = QueryResults(spark, table, "clients", Span())
+    assert [row["client"] for row in results.rows()] == ["c1"]
     add(2)
-    assert [row["client"] for row in told.rows()] == ["c1", "c2"]
+    assert [row["client"] for row in results.rows()] == ["c1", "c2"]
 
 
 @pytest.fixture
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
-    """Run a command line on the session of the tests; it ends by itself only if something is wrong."""
+    """Run a command line on the session of the tests; it ends by itself only on an error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> tuple[int, str, str]:
@@ -228,14 +228,14 @@ def test_invalid_usage_is_one_sentence(analyze: Callable[..., Any], args: list[s
 
 
 def run_before_next_event(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
-    """Do something each time before the command waits for what is told."""
+    """Run a function each time before the command waits for the next event."""
     wait = RunningQueries.next_event
 
-    def told(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
+    def next_event(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
         first(self)
         return wait(self, seconds)
 
-    monkeypatch.setattr(RunningQueries, "next_event", told)
+    monkeypatch.setattr(RunningQueries, "next_event", next_event)
 
 
 def interrupt_when_done(running: RunningQueries) -> None:

@@ -1,4 +1,4 @@
-"""What each query tells of hand-made lines: in a batch where it can, else as the lines come."""
+"""The results of each query for hand-made lines: in a batch if possible, otherwise as a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kproxy.spark.streaming.traces import SECOND, TENS, QueryResults, Trac
 
 
 def times(rows: DataFrame) -> DataFrame:
-    """Times as the trace has them, with seconds."""
+    """A timestamp as in the trace, to the second."""
     return rows.selectExpr(
         "date_format(window_start, 'mm:ss') start", "date_format(window_end, 'mm:ss') end", "*"
     ).drop("window_start", "window_end")
@@ -77,7 +77,7 @@ def test_counts_many_different_errors(spark: SparkSession) -> None:
 
 
 def test_queries_match_the_jobs_for_captures(captured: DataFrame) -> None:
-    """One window over all that there is."""
+    """One window over all lines."""
     century = Span(window=100 * 365 * 24 * 3600 * SECOND, step=100 * 365 * 24 * 3600 * SECOND)
     mine = {row["api"]: row for row in find("latency").run(captured, century).where("responses > 0").collect()}
     theirs = {row["api"]: row for row in job("latency").run(captured).where("by = 'api'").collect()}
@@ -96,11 +96,11 @@ def test_queries_match_the_jobs_for_captures(captured: DataFrame) -> None:
 
 def test_findings_repeat_only_after_the_horizon(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = QueryResults(spark, tmp_path, "findings", Span(horizon=60 * SECOND))
+    results = QueryResults(spark, tmp_path, "findings", Span(horizon=60 * SECOND))
     first = response(at=1, offset=9, findings=[finding_entry("L001"), finding_entry("S001", severity="error")])
     traces.write(first, request(at=1, findings=[finding_entry("L001")], client_id="other"), at=1)
     traces.write(finding("C016", at=2, direction="response", offset=11), finding("C016", at=2.5), at=2)
-    rows = {(row["code"], row["client"], row["connection_id"]): row for row in told.rows()}
+    rows = {(row["code"], row["client"], row["connection_id"]): row for row in results.rows()}
     assert set(rows) == {("L001", "app", "n-1-1"), ("S001", "app", "n-1-1"), ("L001", "other", "n-1-1"),
                          ("C016", None, "n-1-1")}  # fmt: skip
     row = rows["S001", "app", "n-1-1"].asDict()
@@ -113,17 +113,17 @@ def test_findings_repeat_only_after_the_horizon(spark: SparkSession, tmp_path: P
     traces.write(
         response(at=50, findings=[finding_entry("L001")]), finding("C016", at=51, connection_id="n-1-2"), at=51
     )
-    assert [(row["code"], row["connection_id"]) for row in told.rows()[4:]] == [("C016", "n-1-2")]
+    assert [(row["code"], row["connection_id"]) for row in results.rows()[4:]] == [("C016", "n-1-2")]
     for at in (70, 71):  # what is beyond the horizon is forgotten at the end of the next batch
         traces.write(request(at=at), at=at)
-        told.rows()
+        results.rows()
     traces.write(response(at=72, findings=[finding_entry("L001")]), at=72)
-    assert [row["code"] for row in told.rows()[5:]] == ["L001"]
+    assert [row["code"] for row in results.rows()[5:]] == ["L001"]
 
 
 def test_reports_clients_with_software_and_refused_versions(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
-    told = QueryResults(spark, tmp_path, "clients", Span())
+    results = QueryResults(spark, tmp_path, "clients", Span())
     java: dict[str, Any] = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}
     traces.write(
         request("ApiVersions", **java), request("ApiVersions", **java, connection_id="n-1-2"),
@@ -136,7 +136,7 @@ def test_reports_clients_with_software_and_refused_versions(spark: SparkSession,
         tuple(
             row[name] for name in ("client", "software_name", "software_version", "api", "api_version", "refused_from")
         )
-        for row in told.rows()
+        for row in results.rows()
     ]
     assert sorted(rows, key=str) == [
         ("app", "apache-kafka-java", "3.9.1", None, None, None),

@@ -1,4 +1,4 @@
-"""What people see of it; no Spark runs for that."""
+"""The terminal output of streaming queries, without Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def at(seconds: float) -> datetime:
-    """As Spark gives it: in the zone of this process, which it does not say."""
+    """A time as Spark returns it: naive, in the time zone of this process."""
     return (BEGIN + timedelta(seconds=seconds)).astimezone().replace(tzinfo=None)
 
 
@@ -41,8 +41,8 @@ def errors(start: float, client: str = "shop", responses: int = 5) -> Row:
 
 
 def finding(code: str, severity: str, **more: Any) -> Row:
-    told = {"client": "shop", "broker": "b:1", "connection_id": "n-1", "direction": "response", "offset": 7}
-    return Row(at=at(1), severity=severity, code=code, name="rule", message=f"{code} is wrong", **(told | more))
+    fields = {"client": "shop", "broker": "b:1", "connection_id": "n-1", "direction": "response", "offset": 7}
+    return Row(at=at(1), severity=severity, code=code, name="rule", message=f"{code} is wrong", **(fields | more))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def render(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) 
 
 
 def strip_escapes(text: str) -> str:
-    """Without what moves the cursor, and colours."""
+    """Remove cursor movements and colours."""
     return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", text)
 
 

@@ -1,4 +1,4 @@
-"""A trace that grows as kproxy writes it, and queries over it."""
+"""A growing trace, written as kproxy writes it, and queries over it."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Traces:
         self._writer = TraceWriter(folder, node=node, max_bytes=max_bytes, warn=print)
 
     def write(self, *lines: Line, at: float) -> None:
-        """Add lines of the file that is open `at` seconds, and hand them to the system."""
+        """Write lines to the file that is open at `at` seconds, and flush them."""
         now = BEGIN_NS + round(at * 1e9)
         for line in lines:
             self._writer.add(line, at=now)
         self._writer.flush(at=now, final=True)
 
     def close(self, *, at: float) -> None:
-        """The last file gets its name."""
+        """Close the last file, which gives it its final name."""
         self._writer.close(at=BEGIN_NS + round(at * 1e9))
 
 
 def build_query(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame:
-    """A query over a directory, as the command makes it."""
+    """Build a query over a directory as the command does."""
     return find(name).run(follow_lines(spark, [str(folder)], late=span.watermark(name)), span)
 
 
 def wait_until_processed(query: StreamingQuery) -> None:
-    """Wait until a query has done all that there is to do, and listeners know of it.
+    """Wait until a query has processed all data and its listeners are notified.
 
     It is asked twice, the second time for what its new watermark closes.
     """
@@ -55,7 +55,7 @@ def wait_until_processed(query: StreamingQuery) -> None:
 
 
 class QueryResults:
-    """A query over a directory that is asked again and again what it has told."""
+    """A query over a directory, and the results that it has produced so far."""
 
     def __init__(self, spark: SparkSession, folder: Path, name: str, span: Span, *, mode: str = "append") -> None:
         self.name = f"told_{name}"
@@ -65,6 +65,6 @@ class QueryResults:
         self.query = writer.trigger(processingTime=f"{EVERY * 1000:.0f} milliseconds").start()
 
     def rows(self) -> list[Row]:
-        """All that it told until now, of lines that are there."""
+        """The results so far, after all existing lines are processed."""
         wait_until_processed(self.query)
         return list(self._spark.table(self.name).collect())
