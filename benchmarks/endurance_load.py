@@ -222,7 +222,8 @@ class Load:
     async def run(self) -> None:
         """Connect until `stop` is called; each client then ends its connection."""
         kinds: list[Callable[[ClientConnection], Awaitable[bool]]] = [
-            self._run_steady, self._run_steady, self._run_pipelined, self._run_brief, self._read_slowly, self._break_off_requests, self._broken
+            self._run_steady, self._run_steady, self._run_pipelined, self._run_brief, self._read_slowly,
+            self._break_off_requests, self._broken
         ]  # fmt: skip
         async with asyncio.TaskGroup() as clients:
             for kind in kinds:

@@ -65,7 +65,7 @@ def frames(path: Path) -> Iterator[Frame]:
     """The frames of a capture that has its connections from their start, with the API that each belongs to."""
     waiting: dict[tuple[int, bool], list[Sent]] = defaultdict(list)
     apis_in_flight: dict[tuple[int, bytes], str] = {}
-    for part in piece(path):
+    for part in sent(path):
         connection, is_request, _, _ = part
         parts = waiting[connection, is_request]
         parts.append(part)

@@ -84,7 +84,8 @@ def write_trace(path: Path, exchanges: int) -> None:
             )))  # fmt: skip
             file.write(encode_line(ResponseLine(
                 ts=timestamp((at + latency) * 1000), request_ts=request_time, latency_us=latency, request_size=200,
-                size=chance.randrange(50, 2000), offset=number * 90, errors=[response_error] if number % 100 == 13 else [],
+                size=chance.randrange(50, 2000), offset=number * 90,
+                errors=[response_error] if number % 100 == 13 else [],
                 **facts,
             )))  # fmt: skip
 

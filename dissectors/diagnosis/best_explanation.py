@@ -20,7 +20,8 @@ def writes_same_bytes(
         layout: The writer's layout.
         values: All fields of a struct, as read in `layout`.
         other_layout: The other layout.
-        other_values: The values read in it. A field of `right` that it lacks may have any value; a field that `right` lacks
+        other_values: The values read in it. A field of `right` that it lacks may have any value; a field that `right`
+            lacks
             too has its default, as in encoding.
     """
     right_fields = {field.name: field for field in (*right.fields, *right.tagged)}

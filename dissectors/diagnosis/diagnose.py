@@ -239,7 +239,8 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     if decoded_header.error is not None or decoded_body.error is not None:
         return result
     return structs.replace(
-        result, header_layout=header, layout=body, header=decoded_header.values, body=decoded_body.values, body_start=decoded_header.end,
+        result, header_layout=header, layout=body, header=decoded_header.values, body=decoded_body.values,
+        body_start=decoded_header.end,
         end=decoded_body.end, error=None, decode_warnings=decoded_header.decode_warnings + decoded_body.decode_warnings,
     )  # fmt: skip
 

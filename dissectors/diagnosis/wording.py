@@ -60,7 +60,8 @@ def _step_text(edit: Edit, right: Layout) -> str:
             return f"{edit.field} is written {_index_text(struct, new_index, excluded=old_index)} and belongs {belongs}"
         case "field_missing" if struct:
             where = detail["where"]
-            return f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {_index_text(struct, where, excluded=where)}"
+            belongs = _index_text(struct, where, excluded=where)
+            return f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {belongs}"
         case "field_duplicated" if struct:
             return f"{edit.field} is written twice, the second time {_index_text(struct, detail['where'])}"
         case "field_from_version" if struct:

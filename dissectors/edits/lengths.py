@@ -44,7 +44,8 @@ def _length_encoding_sentence(field: str, written: str) -> str:
         return f"the body is written with {_encoding_texts(written)[0]}"
     encoding_text = {"fixed": "as a fixed-width integer", "compact": "compact"}.get(written, f"as {written}")
     if field in SCOPES:
-        return f"the lengths of {SCOPES[field]} are written {encoding_text.replace('a fixed-width integer', 'fixed-width integers')}"
+        encoding_text = encoding_text.replace("a fixed-width integer", "fixed-width integers")
+        return f"the lengths of {SCOPES[field]} are written {encoding_text}"
     return f"the length of {field} is written {encoding_text}"
 
 

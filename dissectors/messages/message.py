@@ -223,7 +223,7 @@ def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
         ValueError: There is no API of that name.
     """
     layouts = _api_layouts_cache.get((api_key, version)) or api_layouts(api_key, version)  # type: ignore[arg-type]
-    if layouts is None and isinstance(api_key, str):
+    if isinstance(api_key, str):
         if (api := schemas.api_by_name(api_key)) is None:
             raise ValueError(f"unknown API {api_key!r}: dissectors.schemas.apis() lists them")
         return read_response(frame, api.key, version)

@@ -203,8 +203,8 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
     for field in (*layout.fields, *layout.tagged):
         if field.struct is not None:
             fields = {inner.name: inner for inner in field.struct.fields}
-            name = next((inner.name for inner in field.struct.fields if inner.entity == "topicName" and not inner.array),
-                        None)  # fmt: skip
+            names = (inner.name for inner in field.struct.fields if inner.entity == "topicName" and not inner.array)
+            name = next(names, None)
             if name or "topic_id" in fields:
                 readers.append(_topic_reader(field, name, fields))
             elif nested := _topic_readers(field.struct):

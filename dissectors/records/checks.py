@@ -145,7 +145,8 @@ class _Examination:
                 text, span = f"{byte_count} at the end are not a complete batch", (start, entry.end)
             else:
                 length = int.from_bytes(self.data[start + 8 : start + 12], "big", signed=True)
-                text = f"batch_length {length} makes a batch of {length + LOG_OVERHEAD} bytes, but only {byte_count} follow"
+                size = length + LOG_OVERHEAD
+                text = f"batch_length {length} makes a batch of {size} bytes, but only {byte_count} follow"
                 span = start + 8, start + 12
             self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *span, text, proven=False))
 

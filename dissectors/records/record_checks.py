@@ -205,7 +205,8 @@ def _snappy_header_fault(data: bytes | memoryview, index: int, batch: BatchSpan)
 
 def _bomb_fault(index: int, batch: BatchSpan) -> Fault:
     start = batch.start + batches.HEADER.size
-    text = f"{count_text(batch.end - start, 'byte')} of {codec_name(batch.attributes)} decompress to over {MAX_BYTES} bytes"
+    compressed = f"{count_text(batch.end - start, 'byte')} of {codec_name(batch.attributes)}"
+    text = f"{compressed} decompress to over {MAX_BYTES} bytes"
     return Fault(FaultKind.BOMB, (str(index), "records"), start, batch.end, text, f"at most {MAX_BYTES} bytes")
 
 
@@ -225,7 +226,8 @@ def _delta_faults(
             return
     last = len(offsets) - 1 if produced else max(offsets, default=-1)
     if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
-        text = f"last_offset_delta is {batch.last_offset_delta}, the last of {count_text(len(records), 'record')} has {last}"
+        counted = count_text(len(records), "record")
+        text = f"last_offset_delta is {batch.last_offset_delta}, the last of {counted} has {last}"
         start = batch.start + batches.CRC_START + 2
         got = str(batch.last_offset_delta)
         path = (str(index), "last_offset_delta")

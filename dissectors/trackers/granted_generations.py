@@ -49,7 +49,8 @@ class _Member:
 class _Group:
     """The newest generation of a classic group: its members, as its leader got them, and those that were seen to join.
 
-    `is_rebalance_expected`: a member has sent JoinGroup or LeaveGroup since. `is_baseless`: the coordinator reported a rebalance before.
+    `is_rebalance_expected`: a member has sent JoinGroup or LeaveGroup since. `is_baseless`: the coordinator reported
+    a rebalance before.
     `repeats` counts the rebalances in a row that nobody asked for, each of which led to the same members.
     """
 

@@ -35,7 +35,8 @@ class Denial:
     """A server that answers NOT_LEADER_OR_FOLLOWER for a partition to one client.
 
     `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts, since
-    `since`, the denials after Metadata had named that server again. `named_again` is whether it has since the last denial.
+    `since`, the denials after Metadata had named that server again. `named_again` is whether it has since the last
+    denial.
     `api` is that of the first.
     """
 

@@ -98,7 +98,7 @@ class RecordData:
     parts: list[PartitionData] = field(default_factory=list)
     failed: list[PartitionData] = field(default_factory=list)
     null: list[PartitionData] = field(default_factory=list)
-    faults_of_kind: dict[FaultKind, list[tuple[PartitionData, Fault]]] = field(default_factory=dict)
+    faults: dict[FaultKind, list[tuple[PartitionData, Fault]]] = field(default_factory=dict)
     attributes: int = 0
     magics: int = 0
     suspects: int = 0
@@ -173,7 +173,10 @@ class RecordData:
     def _examine_batches(
         self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, is_selected: bool
     ) -> PartitionData:
-        """Examine record data. `is_selected`: its only batch is already selected; otherwise `sampler` selects each batch."""
+        """Examine record data. `is_selected`: its only batch is already selected.
+
+        Otherwise `sampler` selects each batch.
+        """
         assert self.message is not None
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(

@@ -313,7 +313,8 @@ class ShareAcquisitions:
     ) -> None:
         """Records that this response should have had: the broker delivers the lowest offsets first.
 
-        `group_member` is the group and the member that asked at `requested_at`, `highest` the highest offset of each partition.
+        `group_member` is the group and the member that asked at `requested_at`, `highest` the highest offset of each
+        partition.
         """
         limit = self._delivery_limit(group_member[0], connection)
         for key in [pending_key for pending_key in self._pending if pending_key[0] == group_member[0]]:

@@ -57,7 +57,8 @@ class TransactionalProducer:
     `refused`: the first error since then that only an abort or InitProducerId ends.
     `version` is that of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
     `asked` is the end that EndTxn has requested (whether to commit), `outcome` that of the latest transaction that has
-    ended, at `ended_at`. `is_fully_observed`: everything since then was observed. `offsets` are the latest ones that it has sent,
+    ended, at `ended_at`. `is_fully_observed`: everything since then was observed. `offsets` are the latest ones that
+    it has sent,
     by group and partition; `progress`: the open transaction changes one. `empty_commits` counts commits of nothing in a
     row, since `empty_since`. `groups` are those whose offsets the open transaction commits, and whether that was
     observed.

@@ -42,7 +42,8 @@ def wait_of(
 ) -> Wait:
     """Why the oldest request of a connection waits at `at` (ns).
 
-    `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
+    `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is
+    unknown).
     """
     last_response = connection.state(InFlight).answered
     kind, clauses = _allowed_wait(request, last_response, connection)

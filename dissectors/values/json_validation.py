@@ -76,8 +76,10 @@ def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
         if dialect is validator_class:
             return evolved
         return bounded_validator(dialect, has_patterns=has_patterns)(
-            evolved.schema, registry=evolved._registry, _resolver=evolved._resolver
-        )  # noqa: SLF001
+            evolved.schema,
+            registry=evolved._registry,  # noqa: SLF001
+            _resolver=evolved._resolver,  # noqa: SLF001
+        )
 
     validator_class.evolve = evolve_bounded
     return validator_class

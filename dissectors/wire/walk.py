@@ -152,18 +152,18 @@ class _Walker:
         data, end = self.data, self.end
         steps = _steps(layout)
         self.make_nodes(len(steps))
-        for field, check, width, unpack in steps:
+        for plain_field, check, width, unpack in steps:
             start = self.pos
             if unpack is None or start + width > end:
-                self.read_field(field, nodes, values)
+                self.read_field(plain_field, nodes, values)
                 continue
             (value,) = unpack(data, start)
-            values[field.name] = value
+            values[plain_field.name] = value
             self.pos = start + width
-            nodes.append(Node(field.name, start, self.pos, value))
+            nodes.append(Node(plain_field.name, start, self.pos, value))
             if value and check is not None and not check(value):
-                self.path.append(field.name)
-                self.warn_implausible(field, value, start)
+                self.path.append(plain_field.name)
+                self.warn_implausible(plain_field, value, start)
                 self.path.pop()
         if layout.flexible:
             self.read_tags(layout, nodes, values)

@@ -129,9 +129,10 @@ def _lines(
 
     try:
         # Closed below.
-        source = (
-            cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")
-        )  # noqa: SIM115
+        if name == "-":
+            source = cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush))
+        else:
+            source = Path(name).open("rb")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:

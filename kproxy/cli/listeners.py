@@ -36,7 +36,8 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
         return None
     reloaded_options = _RELOADED if broker is None else _RELOADED_BUILT_IN
     changed_options = [f"--{name.replace('_', '-')}" for name, value in vars(new_args).items()
-              if name not in reloaded_options and not callable(value) and value != getattr(old_args, name, None)]  # fmt: skip
+              if name not in reloaded_options and not callable(value) and value != getattr(old_args, name,
+                                                                                           None)]  # fmt: skip
     if changed_options:
         warn(f"restart kproxy to change {', '.join(sorted(changed_options))}")
     return listeners

@@ -42,11 +42,8 @@ def run(args: argparse.Namespace) -> int:
     except QuirkError as error:
         raise UserError(str(error)) from None
     if args.json:
-        print(
-            json.dumps(
-                [{"quirk": parsed_quirk.text, "says": parsed_quirk.description} for parsed_quirk in quirks], indent=2
-            )
-        )  # noqa: T201
+        entries = [{"quirk": quirk.text, "says": quirk.description} for quirk in quirks]
+        print(json.dumps(entries, indent=2))  # noqa: T201
     else:
         for quirk in quirks:
             print(f"{terminal(quirk.text)}\n    {terminal(quirk.description)}")  # noqa: T201

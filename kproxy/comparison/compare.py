@@ -136,7 +136,8 @@ class _Comparer:
                 direction, _, path = difference.path.partition(".")
                 self._put(TrafficDifference(
                     Aspect.ERROR_CODE if path.endswith("error_code") else Aspect.FIELD,
-                    api=key[0], direction=direction, path=path, why=DifferenceKind.SEEN, owner=f"{key[0]}{direction.capitalize()}",
+                    api=key[0], direction=direction, path=path, why=DifferenceKind.SEEN,
+                    owner=f"{key[0]}{direction.capitalize()}",
                     a=[value for value, _ in difference.a], place_a=difference.a[0][1] if difference.a else "",
                     b=[value for value, _ in difference.b], place_b=difference.b[0][1] if difference.b else "",
                 ), by_value=True)  # fmt: skip
@@ -272,7 +273,8 @@ class _Comparer:
 
     def _add(
         self, aspect: Aspect, ours: RecordedExchange, theirs: RecordedExchange, direction: str = "", path: str = "",
-        a: Any = None, b: Any = None, why: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *, by_value: bool = False,
+        a: Any = None, b: Any = None, why: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *,
+        by_value: bool = False,
     ) -> None:  # fmt: skip
         versions = [(ours.version, theirs.version)]
         difference = TrafficDifference(

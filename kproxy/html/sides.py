@@ -26,7 +26,8 @@ MAX_TEXT = 2_000
 _MAX_DEPTH = 60
 
 #: Fields that name the topic or the partition of records; they are among the first of their struct.
-_LOCATION_FIELDS = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition", "partition": "partition",
+_LOCATION_FIELDS = {"name": "topic", "topic": "topic", "topic_id": "topic", "index": "partition",
+                    "partition": "partition",
            "partition_index": "partition"}  # fmt: skip
 _MAX_LEAVES = 4
 
@@ -128,7 +129,8 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         if len(children) > MAX_ELEMENTS:
             first_omitted = children[MAX_ELEMENTS]
             total = len(children) if field.count is None else field.count
-            omitted = FieldView("…", field.path, None if first_omitted.start is None else (first_omitted.start, field.end or 0),
+            omitted = FieldView("…", field.path, None if first_omitted.start is None else (first_omitted.start,
+                                                                                           field.end or 0),
                          kind=MORE, count=total - MAX_ELEMENTS)  # fmt: skip
             children = [*children[:MAX_ELEMENTS], omitted]
         pending += [(depth + 1, node) for node in reversed(children)]

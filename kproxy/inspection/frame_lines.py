@@ -332,7 +332,7 @@ def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[T
     entries = []
     for entry in topics:
         if (topic := by_topic.get(entry.topic) or by_topic.get(entry.topic_id)) is not None:
-            rows, partitions = topic["partition_responses"] or (), entry.partitions
+            rows, partitions = topic["partition_responses"] or [], entry.partitions
             if len(rows) == len(partitions) == 1 and rows[0]["index"] == partitions[0]:  # usual, and needs no index
                 offsets = [rows[0]["base_offset"]]
             else:

@@ -58,7 +58,8 @@ def unserved_apis() -> list[str]:
 def markdown() -> str:
     """The table of docs/broker.md."""
     rows = "".join(f"| {page.api} | {page.versions} | {page.does} | {page.leaves_out} |\n" for page in pages())
-    return f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {', '.join(unserved_apis())}.\n"
+    unserved = ", ".join(unserved_apis())
+    return f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {unserved}.\n"
 
 
 if __name__ == "__main__":

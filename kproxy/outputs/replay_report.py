@@ -99,7 +99,8 @@ def result_json(result: ReplayedExchange) -> dict[str, Any]:
         "api_version": line.api_version, "correlation_id": line.correlation_id, "outcome": result.outcome.value,
         "sentence": result.sentence,
         "differences": [
-            {"path": difference.path, "why": _ONLY.get(difference.why, difference.why.value), "captured": difference.a, "live": difference.b}
+            {"path": difference.path, "why": _ONLY.get(difference.why, difference.why.value), "captured": difference.a,
+             "live": difference.b}
             for difference in result.differences
         ],
     }  # fmt: skip

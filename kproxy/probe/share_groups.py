@@ -42,7 +42,8 @@ class ShareGroupMember:
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
         """Acquire records, or wait for some; returns the delivery count by offset."""
-        response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, max_records=100,
+        response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
+                                  max_records=100,
                                 batch_size=100, topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
         expect(response.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
@@ -125,17 +126,17 @@ async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncI
     """A share group whose members are assigned the topic's partition: its id and theirs. It is deleted afterwards."""
     target.version("ShareGroupHeartbeat", _VERSION)
     group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
         try:
             for member in ids:
-                await _join(coordinator_target, connection, group, member, topic)
+                await _join(coordinator, connection, group, member, topic)
             yield group, ids
         finally:
             for member in ids:
-                await heartbeat(coordinator_target, connection, group, member, END)
-            version = min(2, coordinator_target.version("DeleteGroups"))
-            await coordinator_target.ask(connection, "DeleteGroups", version, groups_names=[group])
+                await heartbeat(coordinator, connection, group, member, END)
+            version = min(2, coordinator.version("DeleteGroups"))
+            await coordinator.ask(connection, "DeleteGroups", version, groups_names=[group])
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:

@@ -123,7 +123,8 @@ async def connect_upstream(
 ) -> tuple[socket.socket, TlsStream | None]:
     """Connect to the upstream of a listener, with TLS if the listener has it.
 
-    `client` and `certificate` are for a server in this process, see `Dial`. `own_addresses` is what the upstream must not be.
+    `client` and `certificate` are for a server in this process, see `Dial`. `own_addresses` is what the upstream must
+    not be.
 
     Raises:
         OSError: The upstream is unreachable; a `TlsError` if the handshake failed.

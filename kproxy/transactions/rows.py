@@ -103,7 +103,8 @@ class TransactionRow(Struct, frozen=True):
         """What is wrong with it, empty if nothing is."""
         if self.is_hanging(now):
             whose = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
-            return f"holds {self._places()} for {_seconds(now - min(held_row.since for held_row in self.held))}, but {whose}"
+            since = min(held_row.since for held_row in self.held)
+            return f"holds {self._places()} for {_seconds(now - since)}, but {whose}"
         if self.begun_at is None:
             return ""
         text = ""

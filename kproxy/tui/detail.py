@@ -350,7 +350,8 @@ def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
     """Return what a frame repeats, and where it was reported."""
     location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
-        location = f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {location}"
+        stream = f"{repeat.direction} stream" if repeat.direction else "stream"
+        location = f"byte {repeat.offset} of the {stream} of {location}"
     title = f"{repeat.code} again"
     return styled([(title, repeat.severity), (f"  reported first at {location}; ! or view 6 has it", "dim")]).append(
         "\n"

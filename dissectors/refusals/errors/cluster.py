@@ -49,7 +49,8 @@ ERRORS: Final[Judgements] = {
         "change the request as the broker's message says, or ask whoever runs the cluster",
     ),
     Error.OPERATION_NOT_ATTEMPTED: routine_error(
-        "another part of the request failed, so this one was not tried", "correct the part that failed", grace_period=10.0
+        "another part of the request failed, so this one was not tried", "correct the part that failed",
+        grace_period=10.0
     ),
     Error.REASSIGNMENT_IN_PROGRESS: final_error(
         "the partition is being moved to other brokers", "repeat the request when the reassignment has ended"

@@ -120,16 +120,16 @@ def _contradiction_text(contradiction: SelfContradiction, api: str) -> str:
     if contradiction.members is not None:
         return (
             f"it answers {api} of group {contradiction.group!r} with {error} for the {_ordinal(contradiction.times)} "
-            "time, although "
-            f"nobody has joined or left since generation {contradiction.generation} began {elapsed} before; each "
-            "rebalance "
-            f"leads to the same {contradiction.members} member{'s' if contradiction.members > 1 else ''}"
+            f"time, although nobody has joined or left since generation {contradiction.generation} began {elapsed} "
+            f"before; each rebalance leads to the same {contradiction.members} "
+            f"member{'s' if contradiction.members > 1 else ''}"
         )
     opening = f"{contradiction.times} times in a row it has refused {api} of group {contradiction.group!r} with {error}"
+    member = contradiction.member_id
     if contradiction.error is Error.UNKNOWN_MEMBER_ID:
-        return f"{opening}; it accepted a request of member {contradiction.member_id!r} {elapsed} before, which has not left"
+        return f"{opening}; it accepted a request of member {member!r} {elapsed} before, which has not left"
     unit = "epoch" if contradiction.error is Error.STALE_MEMBER_EPOCH else "generation"
-    return f"{opening} for {unit} {contradiction.generation}, which it gave member {contradiction.member_id!r} {elapsed} before"
+    return f"{opening} for {unit} {contradiction.generation}, which it gave member {member!r} {elapsed} before"
 
 
 def _fix_text(contradiction: SelfContradiction) -> str:
@@ -137,7 +137,8 @@ def _fix_text(contradiction: SelfContradiction) -> str:
         return "it must begin a rebalance only if a member joins, leaves or expires"
     if contradiction.error is Error.UNKNOWN_MEMBER_ID:
         return "it must know a member until its session expires"
-    return f"it must accept the {'epoch' if contradiction.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
+    unit = "epoch" if contradiction.error is Error.STALE_MEMBER_EPOCH else "generation"
+    return f"it must accept the {unit} that it gave last"
 
 
 def _ordinal(number: int) -> str:

@@ -70,7 +70,8 @@ def holder_of(
 
 
 def _abort_command(topic_partition: TopicPartition, stable: int) -> str:
-    return f"kafka-transactions.sh abort --topic {topic_partition[0]} --partition {topic_partition[1]} --start-offset {stable}"
+    topic, partition = topic_partition
+    return f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {stable}"
 
 
 def _open_holder(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
@@ -113,7 +114,10 @@ def _unobserved_holder(ids: str, topic_partition: TopicPartition, stable: int, s
             f"does not know it, then {_abort_command(topic_partition, stable)} ends it"
         )
         return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
-    hint = f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort_command(topic_partition, stable)}"
+    hint = (
+        "no transaction may be open for so long, unless transaction.max.timeout.ms was raised: "
+        f"{_abort_command(topic_partition, stable)}"
+    )
     return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
 
 

@@ -79,9 +79,11 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
         return Edit.of("embedded_layout", name, payload=payload, edit=edit)
 
     diagnosis = replace(
-        inner_diagnosis, edit=embedded_edit(inner_diagnosis.edit), path=name, start=start + inner_diagnosis.start, end=start + inner_diagnosis.end, layout=None,
+        inner_diagnosis, edit=embedded_edit(inner_diagnosis.edit), path=name, start=start + inner_diagnosis.start,
+        end=start + inner_diagnosis.end, layout=None,
         also=tuple(map(embedded_edit, inner_diagnosis.also)),
-        rivals=tuple(Rival(embedded_edit(rival.edit), rival.confidence) for rival in inner_diagnosis.rivals), surplus=None,
+        rivals=tuple(Rival(embedded_edit(rival.edit), rival.confidence) for rival in inner_diagnosis.rivals),
+        surplus=None,
     )  # fmt: skip
     yield Problem(
         f"in {name} of {message.api} v{message.version}: {inner_diagnosis.sentence}",

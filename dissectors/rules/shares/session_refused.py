@@ -118,7 +118,10 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
 def _refusal_reason(
     epoch: int, own_session: SessionEpoch | None, other_session: SessionEpoch | None, at: int, *, midstream: bool
 ) -> tuple[str, str, Severity]:
-    """Why a session with this epoch is refused, whose fault it is, and how bad; `other_session` is on another connection."""
+    """Why a session with this epoch is refused, whose fault it is, and how bad.
+
+    `other_session` is on another connection.
+    """
     if own_session is None:
         if other_session is not None:
             since = duration(at - other_session.at)
@@ -137,7 +140,8 @@ def _refusal_reason(
     next_epoch = 1 if own_session.epoch == _HIGHEST else own_session.epoch + 1
     if epoch in (next_epoch, _FINAL):
         if other_session is not None and other_session.at >= own_session.at:
-            text = f"{other_session.client} used the same member id {duration(at - other_session.at)} before (epoch {other_session.epoch})"
+            elapsed = duration(at - other_session.at)
+            text = f"{other_session.client} used the same member id {elapsed} before (epoch {other_session.epoch})"
             return text, "client", Severity.WARNING
         text = (
             f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted {since} before"

@@ -76,7 +76,8 @@ class AppendOnlyFile:
     def _sync(self) -> asyncio.Future[None]:
         """Start an fsync; return a future that completes once its outcome is recorded here.
 
-        The future of `run_in_executor` does not work: on newer Pythons it can be complete before `record_outcome` is called.
+        The future of `run_in_executor` does not work: on newer Pythons it can be complete before `record_outcome` is
+        called.
         """
         size = self.size
         loop = asyncio.get_running_loop()

@@ -41,8 +41,8 @@ def row_matcher(
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
     A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings and
-    the records of both. A search for text also finds texts in the bytes of frames. What `note_columns` returns for a row
-    replaces columns of its line.
+    the records of both. A search for text also finds texts in the bytes of frames. What `note_columns` returns for a
+    row replaces columns of its line.
     """
     reads = _read_ahead(store), _read_ahead(store)
     decoder = _decoder(row_filter)

@@ -70,5 +70,6 @@ async def _begin_session(topic: ScratchTopic) -> int:
 
 
 async def _fetch(topic: ScratchTopic, session_id: int, epoch: int, **values: object) -> BrokerResponse:
-    return await topic.ask("Fetch", _NEWEST_VERSION, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_id=session_id,
+    return await topic.ask("Fetch", _NEWEST_VERSION, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20,
+                           session_id=session_id,
                            session_epoch=epoch, **values)  # fmt: skip

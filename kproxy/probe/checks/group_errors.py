@@ -115,9 +115,9 @@ async def session_timeout(target: Target) -> None:
     With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
     """
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
-        response = await _join_group(coordinator_target, connection, group, "", None, session_timeout_ms=0)
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
+        response = await _join_group(coordinator, connection, group, "", None, session_timeout_ms=0)
         expect(response.body["error_code"], Error.INVALID_SESSION_TIMEOUT, "JoinGroup with a session timeout of 0")
 
 
@@ -140,11 +140,11 @@ async def delete_unknown_group(target: Target) -> None:
     Scripts that clean up ignore this error only, and a misspelt group is noticed.
     """
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
         code = await poll_until(
             target,
-            lambda: _delete_group(coordinator_target, connection, group),
+            lambda: _delete_group(coordinator, connection, group),
             lambda code: code != Error.NOT_COORDINATOR,
         )
         expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
@@ -154,14 +154,14 @@ async def delete_unknown_group(target: Target) -> None:
 async def _stable_group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
     """A stable group with one member, which is deleted afterwards."""
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
 
         async def join() -> BrokerResponse:
-            join_response = await _join_group(coordinator_target, connection, group, "", instance)
+            join_response = await _join_group(coordinator, connection, group, "", instance)
             if join_response.body["error_code"] == Error.MEMBER_ID_REQUIRED:
                 join_response = await _join_group(
-                    coordinator_target, connection, group, join_response.body["member_id"], instance
+                    coordinator, connection, group, join_response.body["member_id"], instance
                 )
             return join_response
 
@@ -169,7 +169,7 @@ async def _stable_group(target: Target, instance: str | None = None) -> AsyncIte
         response = await poll_until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
         expect(response.body["error_code"], Error.NONE, "JoinGroup")
         member = _Member(
-            coordinator_target, connection, group, response.body["member_id"], response.body["generation_id"], instance
+            coordinator, connection, group, response.body["member_id"], response.body["generation_id"], instance
         )
         assignment = {"member_id": member.id, "assignment": b"all"}
         sync_response = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
@@ -181,7 +181,7 @@ async def _stable_group(target: Target, instance: str | None = None) -> AsyncIte
             leaving_member = {"member_id": "" if instance else member.id, "group_instance_id": instance}
             with suppress(CheckFailed):  # the error of the check is more important
                 await member.ask("LeaveGroup", members=[leaving_member])
-                await _delete_group(coordinator_target, connection, group)
+                await _delete_group(coordinator, connection, group)
 
 
 async def _join_group(
@@ -190,7 +190,8 @@ async def _join_group(
     target.version("JoinGroup", _VERSIONS["JoinGroup"])
     values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "kproxy-probe",
               "protocols": [{"name": "only", "metadata": b"metadata"}]} | overrides  # fmt: skip
-    return await send_when_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group, member_id=member,
+    return await send_when_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group,
+                                 member_id=member,
                            group_instance_id=instance, **values)  # fmt: skip
 
 

@@ -36,10 +36,10 @@ async def member_id_required(target: Target) -> None:
     """
     target.version("JoinGroup", 4)
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
-        response = await _join_empty_group(coordinator_target, connection, group)
-        await _leave_group(coordinator_target, connection, group, response.body["member_id"])
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
+        response = await _join_empty_group(coordinator, connection, group)
+        await _leave_group(coordinator, connection, group, response.body["member_id"])
 
 
 @check("groups/unknown-member", _MANAGER, writes=True)
@@ -49,9 +49,10 @@ async def unknown_member(target: Target) -> None:
     With another error, a consumer that was removed from the group never returns.
     """
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as connection:
-        response = await send_when_ready(coordinator_target, connection, "Heartbeat", min(4, coordinator_target.version("Heartbeat")), group_id=group,
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as connection:
+        response = await send_when_ready(coordinator, connection, "Heartbeat", min(4, coordinator.version("Heartbeat")),
+                                 group_id=group,
                                  generation_id=1, member_id="nobody")  # fmt: skip
         expect(response.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
 
@@ -63,22 +64,20 @@ async def two_members(target: Target) -> None:
     This is how consumers share partitions.
     """
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with coordinator_target.connection() as first, coordinator_target.connection() as second:
-        join_response = await _join_empty_group(coordinator_target, first, group)
+    coordinator = await find_coordinator(target, group)
+    async with coordinator.connection() as first, coordinator.connection() as second:
+        join_response = await _join_empty_group(coordinator, first, group)
         first_id = join_response.body["member_id"]
         if join_response.body["leader"] != first_id:
             raise join_response.failed(
                 f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}"
             )
-        await _sync_group(
-            coordinator_target, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"}
-        )
-        second_id = await _request_member_id(coordinator_target, second, group)
+        await _sync_group(coordinator, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
+        second_id = await _request_member_id(coordinator, second, group)
         async with asyncio.TaskGroup() as tasks:
-            second_join = tasks.create_task(_join_group(coordinator_target, second, group, second_id))
-            await _wait_for_rebalance(coordinator_target, first, group, first_id, join_response.body["generation_id"])
-            first_rejoin = tasks.create_task(_join_group(coordinator_target, first, group, first_id))
+            second_join = tasks.create_task(_join_group(coordinator, second, group, second_id))
+            await _wait_for_rebalance(coordinator, first, group, first_id, join_response.body["generation_id"])
+            first_rejoin = tasks.create_task(_join_group(coordinator, first, group, first_id))
         join_responses = {first_id: first_rejoin.result(), second_id: second_join.result()}
         generation = join_responses[first_id].body["generation_id"]
         if join_responses[second_id].body["generation_id"] != generation:
@@ -91,9 +90,7 @@ async def two_members(target: Target) -> None:
         async with asyncio.TaskGroup() as tasks:
             synced = {
                 member: tasks.create_task(
-                    _sync_group(
-                        coordinator_target, connection, group, member, generation, plan if member == leader else {}
-                    )
+                    _sync_group(coordinator, connection, group, member, generation, plan if member == leader else {})
                 )
                 for member, connection in ((first_id, first), (second_id, second))
             }
@@ -102,9 +99,9 @@ async def two_members(target: Target) -> None:
                 raise task.result().failed(
                     f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
                 )
-        await _leave_group(coordinator_target, second, group, second_id)
-        await _wait_for_rebalance(coordinator_target, first, group, first_id, generation)
-        await _leave_group(coordinator_target, first, group, first_id)
+        await _leave_group(coordinator, second, group, second_id)
+        await _wait_for_rebalance(coordinator, first, group, first_id, generation)
+        await _leave_group(coordinator, first, group, first_id)
 
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
@@ -114,22 +111,24 @@ async def committed_offsets(target: Target) -> None:
     A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
     """
     group = target.new_name("group")
-    coordinator_target = await find_coordinator(target, group)
-    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, group)
+    async with scratch_topic(target) as topic, coordinator.connection() as connection:
         partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
-        response = await coordinator_target.ask(connection, "OffsetCommit", min(7, coordinator_target.version("OffsetCommit")), group_id=group,
+        response = await coordinator.ask(connection, "OffsetCommit", min(7, coordinator.version("OffsetCommit")),
+                              group_id=group,
                               generation_id_or_member_epoch=-1, member_id="", retention_time_ms=-1,
                               topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
         expect(response.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
-        response = await coordinator_target.ask(connection, "OffsetFetch", min(7, coordinator_target.version("OffsetFetch")), group_id=group,
+        response = await coordinator.ask(connection, "OffsetFetch", min(7, coordinator.version("OffsetFetch")),
+                              group_id=group,
                               topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
         partitions = {partition["partition_index"]: partition for partition in response.body["topics"][0]["partitions"]}
         if (partitions[0]["committed_offset"], partitions[0]["metadata"]) != (42, "note"):
             raise response.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
         if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
             raise response.failed("a partition without a committed offset does not return -1 without an error")
-        await coordinator_target.ask(
-            connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group]
+        await coordinator.ask(
+            connection, "DeleteGroups", min(2, coordinator.version("DeleteGroups")), groups_names=[group]
         )
 
 
@@ -141,8 +140,8 @@ async def consumer_protocol(target: Target) -> None:
     """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
-    coordinator_target = await find_coordinator(target, group)
-    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, group)
+    async with scratch_topic(target) as topic, coordinator.connection() as connection:
         epoch = 0
 
         async def send_heartbeat() -> BrokerResponse:
@@ -154,7 +153,7 @@ async def consumer_protocol(target: Target) -> None:
                     "subscribed_topic_names": [topic.name],
                     "topic_partitions": [],
                 }
-            answer = await send_when_ready(coordinator_target, connection, "ConsumerGroupHeartbeat", version, **values)
+            answer = await send_when_ready(coordinator, connection, "ConsumerGroupHeartbeat", version, **values)
             if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
                 raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
             expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
@@ -167,15 +166,16 @@ async def consumer_protocol(target: Target) -> None:
         assignment = response.body["assignment"]
         if not assignment or [topic["partitions"] for topic in assignment["topic_partitions"]] != [[0]]:
             raise response.failed(f"the only member is assigned {assignment} instead of partition 0 of its topic")
-        leave_response = await coordinator_target.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
+        leave_response = await coordinator.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group,
+                                                      member_id=member,
                             member_epoch=-1)  # fmt: skip
         expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
         if leave_response.body["member_epoch"] != -1:
             raise leave_response.failed(
                 f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
             )
-        await coordinator_target.ask(
-            connection, "DeleteGroups", min(2, coordinator_target.version("DeleteGroups")), groups_names=[group]
+        await coordinator.ask(
+            connection, "DeleteGroups", min(2, coordinator.version("DeleteGroups")), groups_names=[group]
         )
 
 

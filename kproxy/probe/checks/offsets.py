@@ -116,7 +116,10 @@ async def not_leader(target: Target) -> None:
 
 
 async def _check_offsets(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
-    """Check the offset, and the timestamp unless None, by special timestamp in every version from `first_version` on."""
+    """Check the offset, and the timestamp unless None.
+
+    By special timestamp in every version from `first_version` on.
+    """
     newest = target.version("ListOffsets", first_version)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]
     async with scratch_topic(target) as topic:

@@ -87,15 +87,15 @@ async def fenced_producer(target: Target) -> None:
     An application that was thought dead, and replaced, stops because of it. Otherwise both write.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
-    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
+    coordinator = await find_coordinator(target, transactional_id, transactions=True)
+    async with scratch_topic(target) as topic, coordinator.connection() as connection:
         first, second = [
-            await _init_transactional_producer(coordinator_target, connection, transactional_id) for _ in range(2)
+            await _init_transactional_producer(coordinator, connection, transactional_id) for _ in range(2)
         ]
         if (first["producer_id"], first["producer_epoch"]) >= (second["producer_id"], second["producer_epoch"]):
             raise CheckFailed(f"the first producer is {first}, and the second one {second}")
-        coordinator_target.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
-        code = await _add_partition(coordinator_target, connection, transactional_id, first, topic.name)
+        coordinator.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
+        code = await _add_partition(coordinator, connection, transactional_id, first, topic.name)
         expect(code, Error.PRODUCER_FENCED, "AddPartitionsToTxn of the first producer")
 
 
@@ -106,9 +106,10 @@ async def transaction_timeout(target: Target) -> None:
     An open transaction blocks consumers with read_committed for that long.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
-    async with coordinator_target.connection() as connection:
-        response = await send_when_ready(coordinator_target, connection, "InitProducerId", min(3, coordinator_target.version("InitProducerId")),
+    coordinator = await find_coordinator(target, transactional_id, transactions=True)
+    async with coordinator.connection() as connection:
+        response = await send_when_ready(coordinator, connection, "InitProducerId", min(3,
+                                                                                               coordinator.version("InitProducerId")),
                                  transactional_id=transactional_id, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
         expect(response.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
 
@@ -120,12 +121,12 @@ async def transactions(target: Target) -> None:
     The response carries aborted records, too; consumers skip them with the help of that list.
     """
     transactional_id = target.new_name("transaction")
-    coordinator_target = await find_coordinator(target, transactional_id, transactions=True)
-    async with scratch_topic(target) as topic, coordinator_target.connection() as connection:
-        producer = await _init_transactional_producer(coordinator_target, connection, transactional_id)
+    coordinator = await find_coordinator(target, transactional_id, transactions=True)
+    async with scratch_topic(target) as topic, coordinator.connection() as connection:
+        producer = await _init_transactional_producer(coordinator, connection, transactional_id)
         for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
             expect(
-                await _add_partition(coordinator_target, connection, transactional_id, producer, topic.name),
+                await _add_partition(coordinator, connection, transactional_id, producer, topic.name),
                 Error.NONE,
                 "AddPartitionsToTxn",
             )
@@ -138,7 +139,8 @@ async def transactions(target: Target) -> None:
             open_result = await topic.fetch(isolation_level=1)
             if (stable := open_result["last_stable_offset"]) != 2 * number:
                 raise CheckFailed(f"the last stable offset of an open transaction is {stable} instead of {2 * number}")
-            end_response = await coordinator_target.ask(connection, "EndTxn", min(3, coordinator_target.version("EndTxn")), transactional_id=transactional_id,
+            end_response = await coordinator.ask(connection, "EndTxn", min(3, coordinator.version("EndTxn")),
+                                 transactional_id=transactional_id,
                                  committed=committed, **producer)  # fmt: skip
             expect(end_response.body["error_code"], Error.NONE, "EndTxn")
         for _ in range(_RETRIES):  # markers are written after EndTxn has been answered

@@ -34,9 +34,9 @@ async def members(target: Target) -> None:
     Unlike in other groups, a partition has many members.
     """
     async with scratch_topic(target) as topic, joined_members(target, topic.name, 2) as (group, ids):
-        coordinator_target = await find_coordinator(target, group)
-        async with coordinator_target.connection() as connection:
-            leave_response = await heartbeat(coordinator_target, connection, group, ids[0], END)
+        coordinator = await find_coordinator(target, group)
+        async with coordinator.connection() as connection:
+            leave_response = await heartbeat(coordinator, connection, group, ids[0], END)
             expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
             if leave_response.body["member_epoch"] != END:
                 raise leave_response.failed(
@@ -51,12 +51,12 @@ async def fenced_members(target: Target) -> None:
     Consumers join again because of either.
     """
     async with scratch_topic(target) as topic, joined_members(target, topic.name) as (group, [member]):
-        coordinator_target = await find_coordinator(target, group)
-        async with coordinator_target.connection() as connection:
+        coordinator = await find_coordinator(target, group)
+        async with coordinator.connection() as connection:
             for member_id, expected in (
                 (new_member_id(), Error.UNKNOWN_MEMBER_ID), (member, Error.FENCED_MEMBER_EPOCH),
             ):  # fmt: skip
-                response = await heartbeat(coordinator_target, connection, group, member_id, 1000)
+                response = await heartbeat(coordinator, connection, group, member_id, 1000)
                 expect(response.body["error_code"], expected, "ShareGroupHeartbeat with epoch 1000")
 
 

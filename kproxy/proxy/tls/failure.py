@@ -76,7 +76,8 @@ def tls_error(
     Args:
         error: Raised by the handshake, or later.
         anonymous: This proxy has sent no certificate.
-        own_certificate: The certificate that it has sent. If the peer's alert does not say why it rejected it, its flaw is why.
+        own_certificate: The certificate that it has sent. If the peer's alert does not say why it rejected it, its
+            flaw is why.
         names: What the peer, a client, may have called this proxy.
     """
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -19,7 +19,8 @@ def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> Data
     Returns:
         cluster, connection_id, correlation_id, api, client_id and group_id of the request; member_id of the response if
         the request's is empty; epoch, the request's generation_id, and generation, the response's; error, the name of
-        the response's first error; asked_us and answered_us (null if never), in microseconds since 1970; and `extra_columns`.
+        the response's first error; asked_us and answered_us (null if never), in microseconds since 1970; and
+        `extra_columns`.
     """
     at, is_request = F.unix_micros("ts"), F.col("kind") == "request"
     asked_us = F.when(is_request, at).otherwise(F.unix_micros("request_ts"))

@@ -146,7 +146,8 @@ def convert(
     """Add the files that are not in the table yet; return the new batches.
 
     Only local files and a local table of Parquet work without `spark`. `where`, a condition on columns of TABLE,
-    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet. `on_batch` is
+    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet.
+    `on_batch` is
     called with each batch when it is part of the table. `on_wait` is called if another run holds the lock. Raises:
         UserError: The table has duplicate lines, or another format than `form`.
     """

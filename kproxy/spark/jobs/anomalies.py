@@ -197,7 +197,8 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
         F.map_entries("day.parts"), F.lit(0).cast("long"), lambda so_far, entry: so_far + entry["value"]["requests"]
     )
     return _with_other_days(
-        hours, calendar, ("hour", "seconds", "parts"), lambda other: _rate_in_same_parts(F.col("day"), other), kinds=True
+        hours, calendar, ("hour", "seconds", "parts"), lambda other: _rate_in_same_parts(F.col("day"), other),
+        kinds=True
     ).select(
         *_ITEM, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
         F.col("day.seconds").alias("amount"), "others", "weeks",

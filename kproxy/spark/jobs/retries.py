@@ -37,9 +37,10 @@ def retries(lines: DataFrame) -> DataFrame:
         - broker (string): the address of the broker
         - api (string): the API
         - kind (string): ``lost_rows``: sent again on another connection within 10 s of the end of one that left it
-          unanswered; the broker may have executed both. ``refused_rows``: failed again within 10 s of an error that is not
-          retriable in Kafka. ``batch``: a batch that the broker had received before
-        - why (string): for ``lost_rows`` who closed the connection (client, server), for ``refused_rows`` the error, for
+          unanswered; the broker may have executed both. ``refused_rows``: failed again within 10 s of an error that
+          is not retriable in Kafka. ``batch``: a batch that the broker had received before
+        - why (string): for ``lost_rows`` who closed the connection (client, server), for ``refused_rows`` the error,
+          for
           ``batch`` the rule that detected it
         - retries (bigint, requests): repeated requests; for ``batch``, batches
         - shortest_us (bigint, µs): the shortest pause before one; null for batches

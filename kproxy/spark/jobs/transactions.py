@@ -56,8 +56,10 @@ def transactions(lines: DataFrame) -> DataFrame:
         .join(F.broadcast(last_lines), "cluster")
         .select(
             "cluster", "transactional_id", "begun.producer_id", "begun.producer_epoch", "begun.client", "begun.host",
-            "ended.version", F.timestamp_micros(begun_us).alias("begun_at"), F.timestamp_micros(ended_us).alias("ended_at"),
-            (F.coalesce(ended_us, "last_us") - begun_us).alias("open_us"), outcome.alias("outcome"), "partitions", "records",
+            "ended.version", F.timestamp_micros(begun_us).alias("begun_at"),
+            F.timestamp_micros(ended_us).alias("ended_at"),
+            (F.coalesce(ended_us, "last_us") - begun_us).alias("open_us"), outcome.alias("outcome"), "partitions",
+            "records",
             "groups", "refused", "timeout_us", "begun.connection_id",
         )
         .orderBy(F.col("ended_at").isNotNull(), F.desc("open_us"), "transactional_id", "begun_at", "cluster")
@@ -82,7 +84,8 @@ def _events(lines: DataFrame) -> DataFrame:
         )
     )
     is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
-    record_count = F.aggregate(array_or_empty(F.transform("topics", lambda topic: F.coalesce(topic["records"], F.lit(0)))),
+    record_count = F.aggregate(array_or_empty(F.transform("topics", lambda topic: F.coalesce(topic["records"],
+                                                                                             F.lit(0)))),
                           F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
     frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
         *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),

@@ -100,7 +100,10 @@ def headlines(figures: Figures) -> list[Headline]:
     collected = [
         Headline(
             statement.level,
-            f"{statement.text}{statement.before}{_time_range_text(statement.begin or facts.first_us or 0, statement.end or facts.last_us or 0)}.",
+            statement.text
+            + statement.before
+            + _time_range_text(statement.begin or facts.first_us or 0, statement.end or facts.last_us or 0)
+            + ".",
             about,
             statement.title,
             statement.stage,
@@ -159,7 +162,8 @@ def _client_statements(rows: list[Row]) -> Iterator[Statement]:
             )  # fmt: skip
         else:
             reason = "it removed versions that they use, but they negotiate versions"
-            text = f"{_count_text(len(names), 'client')} may be refused by Kafka {release} ({reason}): {_names_text(names)}"
+            counted = _count_text(len(names), "client")
+            text = f"{counted} may be refused by Kafka {release} ({reason}): {_names_text(names)}"
             yield Statement(
                 "info", text, *_time_range(client_rows), "; active ", f"Kafka {release} may refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict},
@@ -180,7 +184,8 @@ def _finding_statements(rows: list[Row]) -> Iterator[Statement]:
         message = next((row["message"] for row in rule_rows if row["message"]), name.replace("-", " "))
         severity = rule_rows[0]["severity"]
         yield Statement(
-            severity, f"{_capitalize(message)}; {_count_text(occurrences, 'occurrence')}, {location} ({code})", *_time_range(rule_rows), ", ",
+            severity, f"{_capitalize(message)}; {_count_text(occurrences, 'occurrence')}, {location} ({code})",
+            *_time_range(rule_rows), ", ",
             _capitalize(name.replace("-", " ")), Stage.FAILS if severity == "error" else Stage.DEGRADES, len(clients),
             occurrences, {"code": code}, f"finding={code}",
         )  # fmt: skip
@@ -202,7 +207,8 @@ def _stall_statements(rows: list[Row]) -> Iterator[Statement]:
         else:
             frequency = _times_text(len(stalls))
         yield Statement(
-            "error", f"Group {name} stalls {frequency}, for up to {length_text}{blamed}", min(starts), max(starts), ", ",
+            "error", f"Group {name} stalls {frequency}, for up to {length_text}{blamed}", min(starts), max(starts),
+            ", ",
             f"Group {name} stalls", Stage.FAILS, 1, len(stalls), {"group_id": name}, f"group_id={_quoted(name)}",
         )  # fmt: skip
 
@@ -244,7 +250,8 @@ def _connection_statements(rows: list[Row]) -> Iterator[Statement]:
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
         yield Statement(
             "warning", text, row["peak_at"], row["peak_at"], "; most of them ", f"{row['client']} keeps connecting",
-            Stage.DEGRADES, 1, row["connections"], _select_columns(row, "client", "broker"), f"client={_quoted(row['client'])}",
+            Stage.DEGRADES, 1, row["connections"], _select_columns(row, "client", "broker"),
+            f"client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
@@ -254,7 +261,8 @@ def _idle_close_statements(rows: list[Row]) -> Iterator[Statement]:
         text = f"{row['client']} lost {_count_text(row['races'], 'request')} to {idle_text}"
         yield Statement(
             "warning", text, row["last_race_at"], row["last_race_at"], ", last ", f"{row['client']} loses requests",
-            Stage.DEGRADES, 1, row["races"], _select_columns(row, "client", "broker"), f"client={_quoted(row['client'])}",
+            Stage.DEGRADES, 1, row["races"], _select_columns(row, "client", "broker"),
+            f"client={_quoted(row['client'])}",
         )  # fmt: skip
 
 
@@ -312,13 +320,15 @@ def _throttling_statements(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
         hours = [
             hour_row["since"] for hour_row in rows
-            if hour_row["since"] is not None and (hour_row["client"], hour_row["broker"]) == (row["client"], row["broker"])
+            if hour_row["since"] is not None and (hour_row["client"], hour_row["broker"]) == (row["client"],
+                                                                                              row["broker"])
         ]  # fmt: skip
         frequency = f"{_times_text(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {frequency}, for {duration(row['total_throttle_us'])} in all"
         yield Statement(
             "info", text, min(hours, default=None), max(hours, default=0) + _HOUR_US if hours else None, ", ",
-            f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _select_columns(row, "client", "broker"),
+            f"{row['client']} is throttled", Stage.DEGRADES, 1, row["throttled"], _select_columns(row, "client",
+                                                                                                  "broker"),
             f"throttle>0ms and client={_quoted(row['client'])}",
         )  # fmt: skip
 

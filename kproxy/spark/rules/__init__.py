@@ -132,7 +132,8 @@ def _with_rule_columns(frame: DataFrame) -> DataFrame:
     return frame.select(
         "cluster", rule_column(lambda fleet: fleet.rule.severity.value).alias("severity"), "code",
         rule_column(lambda fleet: fleet.rule.name).alias("name"), "client", "broker", "findings", "first_at", "last_at",
-        "message", rule_column(lambda rule: rule.rule.blame).alias("blame"), rule_column(lambda rule: rule.hint).alias("hint"),
+        "message", rule_column(lambda rule: rule.rule.blame).alias("blame"),
+        rule_column(lambda rule: rule.hint).alias("hint"),
         "expected", "got", "connection_id",
     )  # fmt: skip
 

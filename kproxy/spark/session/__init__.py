@@ -60,7 +60,8 @@ def session(
     """Return the current session, or a new one.
 
     Args:
-        master: ``is_local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
+        master: ``is_local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None
+            means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
         engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or by the
             session's `stop`. None means Spark, or the embedded engine where only that is installed and no master is

@@ -245,7 +245,8 @@ def test_unselected_batches_are_examined_only_if_their_header_is_inconsistent() 
 
 
 GOOD = st.sampled_from(
-    [encode([TWO]), encode([TWO | {"compression": "gzip"}]), encode([ONE, TWO]), write_departing_batch(TWO, "headers_missing"),
+    [encode([TWO]), encode([TWO | {"compression": "gzip"}]), encode([ONE, TWO]), write_departing_batch(TWO,
+                                                                                                       "headers_missing"),
      encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"a"}, {"value": b"b"}]}])]
 )  # fmt: skip
 

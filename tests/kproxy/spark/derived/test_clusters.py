@@ -22,7 +22,9 @@ SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 def cluster_names(*seen: SightingRow) -> dict[str, str]:
     """The cluster of each server, by ``proxy server``."""
-    found = clusters(Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen)
+    found = clusters(
+        Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen
+    )
     return {" ".join(place): name for place, name in found.items()}
 
 
