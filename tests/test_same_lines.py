@@ -44,7 +44,7 @@ def test_first_differing_lines_are_shown(
 
 def test_only_times_and_ports_of_a_live_trace_are_ignored(same_lines: Any) -> None:
     def remove_run_values(line: bytes) -> bytes:
-        return bytes(same_lines._OF_THE_RUN.sub(b"", line))
+        return bytes(same_lines._RUN_SPECIFIC.sub(b"", line))
 
     line = (
         b'{"kind":"response","ts":"2026-01-01T00:00:00Z","client":"127.0.0.1:4","latency_us":12,"message":"waited %s"}'

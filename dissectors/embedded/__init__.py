@@ -36,7 +36,7 @@ def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: A
 
     Returns:
         The form described in this package's docstring. Never raises. Secrets in records are withheld; for secrets in
-        fields of the message, see `presentable`.
+        fields of the message, see `presentable_body`.
     """
     return _expand(message, message.body, topic_name, allowance)
 

@@ -80,7 +80,7 @@ class RecordValues:
     def decode(
         self, message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None = None
     ) -> DecodedRecords:
-        """The body, as `embedded.presentable` made it, with decoded records in place.
+        """The body, as `embedded.presentable_body` made it, with decoded records in place.
 
         Keys, values and the values of headers become objects (docs/payloads.md); null stays null, and what kproxy has
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as

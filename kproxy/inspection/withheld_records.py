@@ -19,7 +19,7 @@ _DAMAGED_BATCH_FIELDS: Final = frozenset({"base_offset", "batch_length", "magic"
 
 
 def withhold_records(message: Message, body: Row) -> Row:
-    """The body, as `embedded.presentable` made it, with the sizes of keys, values and headers in their place.
+    """The body, as `embedded.presentable_body` made it, with the sizes of keys, values and headers in their place.
 
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
     """

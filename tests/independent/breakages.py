@@ -20,11 +20,11 @@ class Frame:
     name: str
     version: int
     header_version: int
-    change_header_version: Struct
+    header: Struct
     body: Struct
     values: Values
     random: Random
-    duplicate_prefix: str = ""
+    prefix: str = ""
 
     def structs(self) -> list[tuple[Struct, list[Values]]]:
         """The structs of the body that have values, with these."""

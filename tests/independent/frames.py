@@ -49,7 +49,7 @@ class Case:
     family: str
     valid: Valid
     original: bytes
-    break_frame: bytes
+    broken: bytes
     values: Values
     shape: str = ""
     payload_name: str = ""

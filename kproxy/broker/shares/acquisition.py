@@ -48,7 +48,7 @@ class AcquireRequest:
     max_deliveries: int
 
 
-class Acquisition:
+class RecordAcquirer:
     """One acquisition.
 
     Args:

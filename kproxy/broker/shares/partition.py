@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kproxy.broker.change_signal import ChangeSignal
 from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.acknowledgement import Acknowledgement, AcknowledgementContext, acknowledge
-from kproxy.broker.shares.acquisition import AcquiredRange, AcquireRequest, Acquisition
+from kproxy.broker.shares.acquisition import AcquiredRange, AcquireRequest, RecordAcquirer
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
@@ -107,7 +107,7 @@ class SharePartition:
         until = self._clock.now() + self._settings.lock_ms(self._group)
         max_locks, max_deliveries = self._settings.max_locks(self._group), self._settings.max_deliveries(self._group)
         request = AcquireRequest(member, records, batch_size, strict, until, max_locks, max_deliveries)
-        acquired = Acquisition(self._records, batches, offset, request).acquire_all()
+        acquired = RecordAcquirer(self._records, batches, offset, request).acquire_all()
         if acquired:
             self._schedule_expiry(until)
         return acquired

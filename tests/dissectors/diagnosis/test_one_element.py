@@ -57,7 +57,7 @@ def test_edit_of_one_element_is_applied_to_no_other() -> None:
         (Edit.of("header_version", "header", written=0), Edit.of("flexibility", "*", written="fixed")),
         (
             Edit.of("body_version", "*", body_version=1, header=None),
-            Edit.of("field_from_version", "throttle_time_ms", from_version=3, topic_partition=0),
+            Edit.of("field_from_version", "throttle_time_ms", from_version=3, place=0),
         ),
     ],
     ids=["an old header before an old body", "version 1 with throttle_time_ms first"],

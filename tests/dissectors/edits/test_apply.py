@@ -53,9 +53,7 @@ def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
 
 
 def test_field_of_another_version_comes_with_its_struct() -> None:
-    edit = Edit.of(
-        "field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, topic_partition=3
-    )
+    edit = Edit.of("field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, place=3)
     edited = edit.apply(layout("FetchResponse", 3))
     assert names(edited, "responses", "partitions")[3] == "aborted_transactions"
     assert names(edited, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]
@@ -195,10 +193,10 @@ def test_truncated_and_trailing_bytes_are_written() -> None:
         Edit.of("field_missing", "", where=0),
         Edit.of("field_duplicated", "topics", where=99),
         Edit.of("field_duplicated", "*", where=0),
-        Edit.of("field_from_version", "brokers[].rack", from_version=99, topic_partition=0),
-        Edit.of("field_from_version", "brokers[].rack", from_version=0, topic_partition=0),
-        Edit.of("field_from_version", "brokers[].rack", from_version=1, topic_partition=-1),
-        Edit.of("field_from_version", "header.client_id", from_version=1, topic_partition=0),
+        Edit.of("field_from_version", "brokers[].rack", from_version=99, place=0),
+        Edit.of("field_from_version", "brokers[].rack", from_version=0, place=0),
+        Edit.of("field_from_version", "brokers[].rack", from_version=1, place=-1),
+        Edit.of("field_from_version", "header.client_id", from_version=1, place=0),
         Edit.of("int_width", "cluster_id", written="int32"),
         Edit.of("int_width", "controller_id", written="int31"),
         Edit.of("int_width", "controller_id", written="int32"),
@@ -275,7 +273,7 @@ def test_rejects_edits_that_leave_a_struct_empty() -> None:
 def test_layout_outside_the_schemas_has_no_other_versions() -> None:
     shape = Layout("Mine", (Field("a", "int32", default=0),))
     for edit in (
-        Edit.of("field_from_version", "b", from_version=0, topic_partition=0),
+        Edit.of("field_from_version", "b", from_version=0, place=0),
         Edit.of("tag_below_version", "b", tag=0),
         Edit.of("body_version", "*", body_version=0, header=None),
         Edit.of("body_of_api", "*", api="Metadata", body_version=0),

@@ -85,7 +85,7 @@ def test_difference_of_a_tag_size_defaults_to_one() -> None:
 def test_added_string_has_the_length_encoding_of_its_message() -> None:
     layouts = api_layouts(14, 3)
     assert layouts is not None
-    edit = Edit.of("field_from_version", "protocol_name", from_version=5, topic_partition=4)
+    edit = Edit.of("field_from_version", "protocol_name", from_version=5, place=4)
     written = write(edit, layouts.request, {"group_id": "g", "member_id": "m", "protocol_name": "range"})
     assert b"\x00\x05range" in written
     assert decode(edit.apply(layouts.request), written).values["protocol_name"] == "range"

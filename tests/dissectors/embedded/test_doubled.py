@@ -108,7 +108,7 @@ def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(owner, name, watched)
 
     watch(values, "_put_payload", 0)
-    watch(tree.Expander, "_payload", 1)
+    watch(tree.Expander, "_expand_payload", 1)
     for row in FRAMES.values():
         message = read_row(row)
         embedded.expand(message, lambda _: "__consumer_offsets")

@@ -283,7 +283,7 @@ def test_old_redirect_explains_nothing_and_is_forgotten() -> None:
         ("1ms", {}, {"error_code": 5}, True),
         ("1ms", {}, {"high_watermark": 8}, True),  # a new leader that does not know the end yet
         ("1ms", {"isolation_level": 1}, {"last_stable_offset": 8}, True),
-        ("1ms", {}, {"more": {"throttle_time_ms": 9}}, True),
+        ("1ms", {}, {"fields": {"throttle_time_ms": 9}}, True),
     ],
 )
 def test_broker_must_wait_for_records(

@@ -93,7 +93,7 @@ _METADATA_ASKED = {"topics": [{"name": "orders"}]}
 DEPARTED = {
     "api-versions-v0-throttle-appended": Departed(
         "ApiVersions", 0, {}, ADVERTISED | {"throttle_time_ms": 0},
-        Edit.of("field_from_version", "throttle_time_ms", from_version=1, topic_partition=2),
+        Edit.of("field_from_version", "throttle_time_ms", from_version=1, place=2),
     ),
     "api-versions-v3-not-flexible": Departed(
         "ApiVersions", 3, _VERSIONS, ADVERTISED, Edit.of("flexibility", written="fixed")
@@ -103,7 +103,7 @@ DEPARTED = {
     ),
     "metadata-v1-throttle-first": Departed(
         "Metadata", 1, _METADATA_ASKED, _METADATA_1 | {"throttle_time_ms": 0},
-        Edit.of("field_from_version", "throttle_time_ms", from_version=3, topic_partition=0),
+        Edit.of("field_from_version", "throttle_time_ms", from_version=3, place=0),
     ),
     "metadata-v1-in-the-layout-of-v3": Departed(
         "Metadata", 1, _METADATA_ASKED, _METADATA_1 | {"cluster_id": _CLUSTER, "throttle_time_ms": 0},

@@ -135,7 +135,7 @@ def test_too_short_input_is_one_sentence(kproxy: Run, hex_text: str, options: li
     count = len(bytes.fromhex(hex_text))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"kproxy: too short for a frame: {count} byte{'s' * (count != 1)} hex_text, "
+        f"kproxy: too short for a frame: {count} byte{'s' * (count != 1)} given, "
         "but the length prefix and the shortest header take 8\n"
     )
 

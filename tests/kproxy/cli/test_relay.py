@@ -240,8 +240,8 @@ sys.exit(main(sys.argv[1:]))
 """
 BUGS = {
     "decoder": """
-compile = message._compile
-message._compile = lambda head, body: failing(compile(head, body), lambda _: "Request" in body.name)
+compile_decoder = message._compile_decoder
+message._compile_decoder = lambda head, body: failing(compile_decoder(head, body), lambda _: "Request" in body.name)
 """,
     "message": """
 receive = inspector.Inspector.receive

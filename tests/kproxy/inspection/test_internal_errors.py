@@ -189,7 +189,7 @@ def frames() -> list[dict[str, object]]:
 
 
 def break_payloads(patch: Patch) -> None:
-    patch.setattr(embedded, "presentable", failing(embedded.presentable_body, is_heartbeat))
+    patch.setattr(embedded, "presentable_body", failing(embedded.presentable_body, is_heartbeat))
 
 
 def break_explain(patch: Patch) -> None:

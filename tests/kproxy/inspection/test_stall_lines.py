@@ -104,11 +104,11 @@ def test_a_stall_is_a_finding_when_it_is_detected_and_when_it_worsens(name: str)
 
 
 def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:
-    lines, now = story("refused_and_back")
+    lines, now = story("rejected_member_rejoins")
     [stall] = last_of_each(recorded_stalls(lines, now))
     assert (stall.stall, stall.error_name, stall.times) == ("refused", "ILLEGAL_GENERATION", 4)
     assert (stall.waiting, stall.waiting_ids, stall.blamed_ids) == (["a 5dc891"], ["a" + TAIL], ["a" + TAIL])
-    assert (stall.server, stall.group_id) == ("b1:9092", "refused_and_back")
+    assert (stall.server, stall.group_id) == ("b1:9092", "rejected_member_rejoins")
 
 
 def test_inspection_writes_stalls_as_time_passes_and_what_lasts_at_the_end() -> None:

@@ -277,7 +277,7 @@ async def test_rejects_requests_about_unauthorized_topics(monkeypatch: pytest.Mo
         await commit(ask, 8, 1)
         await ask("ConsumerGroupHeartbeat", 1, {**FIRST_HEARTBEAT, "group_id": "c"})
         for module in (offset_rows, offset_fetch, consumer_group_describe, access):
-            monkeypatch.setattr(module, "allowed", lambda request, operation, kind, name: kind != "TOPIC")
+            monkeypatch.setattr(module, "is_allowed", lambda request, operation, kind, name: kind != "TOPIC")
         assert await commit(ask, 8, 1) == [Error.TOPIC_AUTHORIZATION_FAILED] * 2
         for version in (5, 10):
             [topic] = (await fetch_offsets(ask, version))["topics"]

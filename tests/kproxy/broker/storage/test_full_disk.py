@@ -83,9 +83,9 @@ async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
 
         async def call_with_full_disk(name: str, version: int, body: Mapping[str, Any]) -> Any:
             nonlocal changes
-            before, disk.call_with_full_disk = journal.changes, name == api
+            before, disk.full = journal.changes, name == api
             response = await real_call(name, version, body)
-            changes, disk.call_with_full_disk = journal.changes - before, False
+            changes, disk.full = journal.changes - before, False
             return response
 
         client._ask = call_with_full_disk  # type: ignore[assignment]
