@@ -9,7 +9,7 @@ from dissectors.findings import RANK, Severity
 from dissectors.groups import explanations, lifecycle
 from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
 from dissectors.groups.lanes import Lanes
-from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, Stall, StallKind
+from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, MembershipState, Stall, StallKind
 from dissectors.groups.stalls.endings import end_stalls
 from dissectors.groups.unanswered_requests import UnansweredRequests
 from dissectors.plain_text import printable_text
@@ -45,6 +45,7 @@ class ConsumerGroups:
         self._groups: EvictionCountingDict[str, GroupHistory] = EvictionCountingDict(MAX_GROUPS)
         self._lanes = Lanes(self._groups)
         self._unanswered = UnansweredRequests()
+        self._may_have_lost = False  # whether a connection has ended since lost members were last given up
 
     @property
     def evicted(self) -> int:
@@ -111,6 +112,7 @@ class ConsumerGroups:
                 if self._timeline:
                     self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.on_close(group, lane, by, at)
+                self._may_have_lost = True
 
     def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
         """Frames of a connection (None: of all) were not observed, `responses` if any of them may be one."""
@@ -118,8 +120,18 @@ class ConsumerGroups:
             event.until = at
             lane.in_flight.pop(event.row, None)
         all_lanes = ((group, lane) for group in self for lane in group.lanes.values())
-        for group, lane in all_lanes if connection_id is None else self._lanes.lanes_of(connection_id):
+        lanes = all_lanes if connection_id is None else self._lanes.lanes_of(connection_id)
+        for group, lane in lanes:
             lifecycle.on_gap(group, lane, at)
+        if not lanes or connection_id is None:  # a member that disappeared may have come back on it
+            self._give_up_lost_members()
+
+    def _give_up_lost_members(self) -> None:
+        if self._may_have_lost:  # there can be thousands of gaps in a second
+            for group in self:
+                for lane in group.lanes_in_state(MembershipState.LOST):
+                    lane.end_reason = ""
+        self._may_have_lost = False
 
     def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
         """Apply a finding without a frame: to the groups of its connection that it names, else to its only group."""

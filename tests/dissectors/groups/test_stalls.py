@@ -7,7 +7,7 @@ import pytest
 from dissectors.groups import GroupStatus, MembershipState, StallKind
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.group_story import LEADER, TAIL, Story, kinds
-from tests.kproxy.browse.sample_overviews import opened
+from tests.kproxy.browse.sample_overviews import missed, opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 
@@ -345,6 +345,23 @@ def test_member_that_reconnects_is_not_lost() -> None:
     story.beats(11, 13, "a")
     story.ask(13.5, "b", "Heartbeat", generation_id=1)
     assert not [stall for stall in story.stalls(13.6) if stall.kind is StallKind.LOST]
+
+
+@pytest.mark.parametrize(
+    ("connection_id", "gap_at", "is_lost"), [("other", 12, False), ("", 12, False), ("other", 9, True), ("n-b", 12, True)]
+)
+def test_member_may_have_reconnected_on_a_connection_that_was_not_inspected(
+    connection_id: str, gap_at: int, is_lost: bool
+) -> None:
+    """The inspector was behind when the coordinator was restarted. Found with real traffic."""
+    story = two_members()
+    if gap_at < 10:
+        story.lines.append(missed(connection_id, at=BEGAN + gap_at * SECOND))
+    story.closes(10, "a")
+    if gap_at > 10:
+        story.lines.append(missed(connection_id, at=BEGAN + gap_at * SECOND))
+    story.beats(13, 30, "b")
+    assert any(stall.kind is StallKind.LOST for stall in story.stalls(30)) is is_lost
 
 
 def test_members_have_time_to_find_a_moved_coordinator() -> None:
