@@ -348,7 +348,8 @@ def test_member_that_reconnects_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("connection_id", "gap_at", "is_lost"), [("other", 12, False), ("", 12, False), ("other", 9, True), ("n-b", 12, True)]
+    ("connection_id", "gap_at", "is_lost"),
+    [("other", 12, False), ("", 12, False), ("other", 9, True), ("n-b", 12, True)],
 )
 def test_member_may_have_reconnected_on_a_connection_that_was_not_inspected(
     connection_id: str, gap_at: int, is_lost: bool
