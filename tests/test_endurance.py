@@ -1,4 +1,4 @@
-"""benchmarks/endurance.py: a short run, and what its accounts of a trace notice."""
+"""benchmarks/endurance.py: a short run, and the errors that its check of a trace detects."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def gap(connection_id: str, size: int, frames: int, reason: str) -> GapLine:
     )
 
 
-def test_a_whole_trace_lacks_nothing(accounts: Any) -> None:
-    found = accounts.account(trace(), {CLIENT: 2})
-    assert (found.frames, found.missing, found.unaccounted, found.wrong) == (4, 0, 0, [])
+def test_complete_trace_has_no_missing_frames(accounts: Any) -> None:
+    result = accounts.account(trace(), {CLIENT: 2})
+    assert (result.frames, result.missing, result.unaccounted, result.wrong) == (4, 0, 0, [])
 
 
-def test_a_missing_frame_is_unaccounted(accounts: Any) -> None:
+def test_missing_frame_is_unaccounted_for(accounts: Any) -> None:
     assert accounts.account(trace(requests=1), {CLIENT: 2}).unaccounted == 1
 
 
@@ -61,21 +61,21 @@ def test_a_missing_frame_is_unaccounted(accounts: Any) -> None:
         gap("", 10, 1, f"{INSPECTOR_WAS_RESTARTED}: 1 connection came and went unseen"),
     ],
 )
-def test_a_gap_accounts_for_it(accounts: Any, line: GapLine) -> None:
-    found = accounts.account(trace(line, requests=1), {CLIENT: 2})
-    assert (found.unaccounted, found.wrong) == (0, [])
+def test_gap_accounts_for_a_missing_frame(accounts: Any, line: GapLine) -> None:
+    result = accounts.account(trace(line, requests=1), {CLIENT: 2})
+    assert (result.unaccounted, result.wrong) == (0, [])
 
 
-def test_a_gap_with_other_bytes_than_were_relayed_is_wrong(accounts: Any) -> None:
-    found = accounts.account(trace(gap("n-1-1", 9, 1, INSPECTOR_WAS_BEHIND), requests=1), {CLIENT: 2})
-    assert found.wrong == [f"{CLIENT}: 19 of 20 bytes (requests)"]
+def test_reports_a_gap_with_a_wrong_number_of_bytes(accounts: Any) -> None:
+    result = accounts.account(trace(gap("n-1-1", 9, 1, INSPECTOR_WAS_BEHIND), requests=1), {CLIENT: 2})
+    assert result.wrong == [f"{CLIENT}: 19 of 20 bytes (requests)"]
 
 
 @pytest.mark.wide
-def test_a_short_run() -> None:
-    words = [sys.executable, str(BENCHMARKS / "endurance.py"), "--minutes", "0.3"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_short_run_succeeds() -> None:
+    command = [sys.executable, str(BENCHMARKS / "endurance.py"), "--minutes", "0.3"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
     for disturbance in ("stopped inspector", "clock jump", "full disk", "killed inspector"):
-        assert disturbance in done.stdout
-    assert done.stdout.endswith("nothing is wrong\n")
+        assert disturbance in process.stdout
+    assert process.stdout.endswith("nothing is wrong\n")

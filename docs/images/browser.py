@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.kproxy.spark import sample_fleet
 from tests.peers.browser import Browser, Tab, browser, executable
-from tests.peers.web import opened, web
+from tests.peers.web import open_window, run_web
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -55,8 +55,8 @@ def main() -> None:
 
 def application(chromium: Browser, place: Path) -> bytes:
     """`kproxy web`, with the APIs of a capture."""
-    with web(JAVA, cwd=place) as server:
-        window = opened(chromium, server.address, width=WIDTH)
+    with run_web(JAVA, cwd=place) as server:
+        window = open_window(chromium, server.address, width=WIDTH)
         window.run("location.hash = '#/apis?key=Fetch'")
         window.until("document.querySelector('.facts a')")
         window.until("document.getElementById('facts').textContent.includes('342 exchanges')")

@@ -1,4 +1,4 @@
-"""Plays the stories: what happens to traffic, memory, processes and messages if something is killed, stopped or full.
+"""Run the stories: effects on traffic, memory, processes and messages if something is killed, stopped or full.
 
 python -m tests.chaos           all of them, with the built-in broker and with a real Kafka
 python -m tests.chaos --quick   the part that runs in .ci/run
@@ -13,13 +13,13 @@ import pytest
 
 
 def main(arguments: list[str]) -> int:
-    """Play them; the exit status."""
-    chosen = "chaos and not wide" if "--quick" in arguments else "chaos"
+    """Run the stories; return the exit status."""
+    marker_expression = "chaos and not wide" if "--quick" in arguments else "chaos"
     return pytest.main(
         [
             "tests/chaos",
             "-m",
-            chosen,
+            marker_expression,
             "--log-level=INFO",
             *(argument for argument in arguments if argument != "--quick"),
         ]

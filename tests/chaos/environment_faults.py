@@ -1,4 +1,4 @@
-"""Faults of what is around kproxy: the upstream, the trace's disk, file descriptors, clients."""
+"""Faults in the environment of kproxy: the upstream, the disk of the trace, file descriptors, clients."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shutil
 import signal
 from dataclasses import replace
 
-from tests.chaos.expectations import Reported
+from tests.chaos.expectations import ExpectedReport
 from tests.chaos.faults import Action, Fault
 from tests.chaos.load import fill_topic
 from tests.chaos.rig import Rig
-from tests.chaos.wire import fetch
+from tests.chaos.wire import fetch_request
 
 
 def _send_upstream(number: signal.Signals) -> Action:
@@ -23,7 +23,7 @@ def _kill_upstream(rig: Rig) -> None:
     rig.is_answered()
 
 
-def _revive_upstream(rig: Rig) -> None:
+def _restart_upstream(rig: Rig) -> None:
     rig.upstream.start()
     rig.is_answered()
 
@@ -31,45 +31,45 @@ def _revive_upstream(rig: Rig) -> None:
 KILLED_UPSTREAM = Fault(
     "SIGKILL of the upstream",
     _kill_upstream,
-    heal=_revive_upstream,
-    reported=Reported(
+    heal=_restart_upstream,
+    reported=ExpectedReport(
         "is unreachable: .*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
         ("kproxy_connections_refused_total >= 1",),
     ),
-    healed=Reported("is reachable again"),
+    healed=ExpectedReport("is reachable again"),
     stops_traffic=True,
     ended="",
 )  # fmt: skip
-MUTE_UPSTREAM = Fault(
+UNRESPONSIVE_UPSTREAM = Fault(
     "mute upstream",
     _send_upstream(signal.SIGSTOP),
     heal=_send_upstream(signal.SIGCONT),
-    reported=Reported("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
+    reported=ExpectedReport("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
     stops_traffic=True,
     ended="",
     verbose=True,
 )
 
 
-def _forget_name(rig: Rig) -> None:
+def _remove_host_name(rig: Rig) -> None:
     rig.hosts.write_text("")
     rig.is_answered()
 
 
-def _remember_name(rig: Rig) -> None:
+def _restore_host_name(rig: Rig) -> None:
     rig.hosts.write_text("127.0.0.1 localhost\n")
     rig.is_answered()
 
 
-FORGOTTEN_UPSTREAM = Fault(
+UNRESOLVABLE_UPSTREAM = Fault(
     "upstream gone from DNS",
-    _forget_name,
-    heal=_remember_name,
-    reported=Reported(
+    _remove_host_name,
+    heal=_restore_host_name,
+    reported=ExpectedReport(
         "is unreachable: .*name.*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
         ("kproxy_connections_refused_total >= 1",),
     ),
-    healed=Reported("is reachable again"),
+    healed=ExpectedReport("is reachable again"),
     own_hosts=True,
 )  # fmt: skip
 
@@ -88,13 +88,13 @@ FULL_DISK = Fault(
     "full trace disk",
     _fill_disk,
     heal=_empty_disk,
-    reported=Reported(
+    reported=ExpectedReport(
         "trace stopped: .*No space left on device",
         "^200 .*not written: No space left on device",
         ("kproxy_trace_writing == 0", "kproxy_trace_lost_lines_total > 0"),
         seconds=10,
     ),
-    healed=Reported(
+    healed=ExpectedReport(
         "the trace is being written again; [0-9]+ lines are missing",
         '^200 .*"trace": "written"',
         ("kproxy_trace_writing == 1",),
@@ -114,7 +114,7 @@ def _remove_trace(rig: Rig) -> None:
 REMOVED_TRACE = Fault(
     "removed trace directory",
     _remove_trace,
-    reported=Reported(
+    reported=ExpectedReport(
         "trace file .* was deleted: [0-9]+ lines are lost; the trace continues in",
         '"trace_lost_lines": [1-9]',
         ("kproxy_trace_lost_lines_total > 0", "kproxy_trace_writing == 1"),
@@ -147,21 +147,23 @@ SHORT_OF_DESCRIPTORS = Fault(
     "no file descriptors left",
     _limit_descriptors,
     heal=_free_descriptors,
-    reported=Reported("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
-    healed=Reported(seconds=2),
+    reported=ExpectedReport(
+        "cannot accept more connections for now: too many open files", "^503 .*no file descriptors"
+    ),
+    healed=ExpectedReport(seconds=2),
 )
 
 
-def _read_nothing(rig: Rig) -> None:
-    """Together, the clients are owed more than the relay may keep."""
+def _connect_slow_readers(rig: Rig) -> None:
+    """Connect clients whose pending responses exceed the limit of the relay."""
     topic = f"{rig.topic}-large"
     fill_topic(rig.broker, topic, 20, 950_000)
-    rig.crowd(10, fetch(topic, 20_000_000))
+    rig.crowd(10, fetch_request(topic, 20_000_000))
 
 
 SLOW_READERS = Fault(
     "clients that read nothing",
-    _read_nothing,
+    _connect_slow_readers,
     heal=Rig.hang_up,
-    reported=Reported(metrics=("kproxy_connections_open > 10",)),
+    reported=ExpectedReport(metrics=("kproxy_connections_open > 10",)),
 )

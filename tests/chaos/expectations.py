@@ -1,4 +1,4 @@
-"""What must be reported of a fault, as data."""
+"""Expected reports about a fault, as data."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Reported:
-    """Each part must hold within `seconds`, at least once: a part that is restarted is down only for a second.
+class ExpectedReport:
+    """Conditions that must each hold at least once within `seconds`: a restarted process is down only for a second.
 
     Attributes:
-        message: A regular expression that matches somewhere in what kproxy has printed.
+        message: A regular expression that matches somewhere in the output of kproxy.
         health: A regular expression that matches somewhere in `STATUS BODY` of /healthz.
         metrics: Comparisons with /metrics, such as `kproxy_inspector_up == 0`.
     """

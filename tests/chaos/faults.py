@@ -1,4 +1,4 @@
-"""A fault, as data: how to inject and heal it, and what must be reported of it."""
+"""A fault, as data: how to inject and heal it, and the expected reports."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tests.chaos.expectations import Reported
+from tests.chaos.expectations import ExpectedReport
 from tests.chaos.rig import Rig
 
 Action: TypeAlias = Callable[[Rig], None]
 
 
-def _nothing(rig: Rig) -> None:
+def _do_nothing(rig: Rig) -> None:
     pass
 
 
-_HEALTHY = Reported()
+_HEALTHY = ExpectedReport()
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Fault:
     """One thing that goes wrong.
 
     Attributes:
-        reported: While it lasts.
-        healed: After `heal`.
+        reported: Expected reports during the fault.
+        healed: Expected reports after `heal`.
         exits: The exit status of each kproxy that ran: a fault may end one, and its heal start another.
-        stops_traffic: Nothing can be acknowledged while it lasts. Otherwise, traffic must go on.
-        ended: What must be printed, if kproxy is to end (SIGTERM) while the fault lasts; None if it cannot.
-        exit_while_it_lasts: The exit status then.
+        stops_traffic: Nothing is acknowledged during the fault. Otherwise, traffic must continue.
+        ended: Expected output if kproxy is stopped (SIGTERM) during the fault; None if it cannot be.
+        exit_while_it_lasts: The exit status in that case.
         verbose: It is reported only without `--quiet`.
         own_disk: It needs a small disk for the trace.
         own_hosts: It needs the broker's name to be resolved by a file.
@@ -37,9 +37,9 @@ class Fault:
 
     name: str
     inject: Action
-    heal: Action = _nothing
-    reported: Reported = _HEALTHY
-    healed: Reported = _HEALTHY
+    heal: Action = _do_nothing
+    reported: ExpectedReport = _HEALTHY
+    healed: ExpectedReport = _HEALTHY
     exits: tuple[int, ...] = (0,)
     stops_traffic: bool = False
     ended: str | None = None
@@ -49,4 +49,4 @@ class Fault:
     own_hosts: bool = False
 
 
-FAULTLESS = Fault("nothing", _nothing)
+NO_FAULT = Fault("nothing", _do_nothing)

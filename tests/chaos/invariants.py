@@ -1,4 +1,4 @@
-"""What must hold whatever happens. Each function lists the violations as sentences; none means that it holds."""
+"""Invariants that must hold in every story. Each function yields the violations as sentences."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Final
 
 from tests.peers.trace import Line
 
-#: The most memory that a part may ever have, in MB. The relay may keep 64 MiB for an inspector that does not read.
+#: The maximum memory of each process, in MB. The relay may keep 64 MiB for an inspector that does not read.
 MAX_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
 _SHOWN = 5
 
 
-def lost_or_doubled(acked: Collection[int], stored: Sequence[Sequence[int]]) -> Iterator[str]:
-    """Acknowledged records that are not stored, records that are stored twice, or in another order."""
+def lost_or_duplicated(acked: Collection[int], stored: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Yield acknowledged records that are not stored, and records that are stored twice or reordered."""
     counts = Counter(number for partition in stored for number in partition)
-    if lost := sorted(set(acked) - counts.keys()):
-        yield f"{len(lost)} acknowledged records are not stored: {lost[:_SHOWN]}"
-    if doubled := [number for number, count in counts.items() if count > 1]:
-        yield f"{len(doubled)} records are stored more than once: {doubled[:_SHOWN]}"
+    if missing := sorted(set(acked) - counts.keys()):
+        yield f"{len(missing)} acknowledged records are not stored: {missing[:_SHOWN]}"
+    if duplicates := [number for number, count in counts.items() if count > 1]:
+        yield f"{len(duplicates)} records are stored more than once: {duplicates[:_SHOWN]}"
     for index, partition in enumerate(stored):
-        if swapped := [after for before, after in pairwise(partition) if after < before]:
-            yield f"partition {index} has records in another order than they were produced: {swapped[:_SHOWN]}"
+        if out_of_order := [following for previous, following in pairwise(partition) if following < previous]:
+            yield f"partition {index} has records in another order than they were produced: {out_of_order[:_SHOWN]}"
 
 
-def unbounded(peaks: Mapping[str, float]) -> Iterator[str]:
-    """Parts with too much memory."""
+def excessive_memory(peaks: Mapping[str, float]) -> Iterator[str]:
+    """Yield processes that used too much memory."""
     for part, peak in peaks.items():
-        if peak > (most := MAX_MB[part.split()[0]]):
-            yield f"the {part} had {peak:.0f} MB, of at most {most:.0f}"
+        if peak > (limit := MAX_MB[part.split()[0]]):
+            yield f"the {part} had {peak:.0f} MB, of at most {limit:.0f}"
 
 
-def crashed(printed: str) -> Iterator[str]:
-    """Errors that a user must never see."""
+def visible_crashes(printed: str) -> Iterator[str]:
+    """Yield errors that a user must never see."""
     for word in ("Traceback", "this is a bug in kproxy", "K007"):
         if word in printed:
             yield f"kproxy printed {word}: {printed}"
 
 
-def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
-    """Connections whose frames and gaps in the trace are not all the bytes that were relayed.
+def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield connections whose frames and gaps in the trace do not cover exactly the relayed bytes.
 
     A reset may cut a frame, which then is in no line. Lines that could not be written have no bytes: then there must be
     as many of them as frames are missing. Lines that were being written when the inspector was killed may be both in
@@ -72,6 +72,8 @@ def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
             yield f"{missing} frames are missing in the trace, but only {lost} lines are reported as lost"
         return
     for key, size in relayed.items():
-        found = gaps[key] + sum(min(length, size - offset) for offset, length in frames[key])  # the last may be cut
-        if found < size or (found > size and not restarted):
-            yield f"{size} bytes of {key[1]}s of {key[0]} were relayed, but the trace has {found}"
+        traced = gaps[key] + sum(
+            min(length, size - offset) for offset, length in frames[key]
+        )  # the last frame may be truncated
+        if traced < size or (traced > size and not restarted):
+            yield f"{size} bytes of {key[1]}s of {key[0]} were relayed, but the trace has {traced}"

@@ -1,4 +1,4 @@
-"""Plays a story, and lists what it violates."""
+"""Runs a story, and lists its violations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.chaos import invariants
-from tests.chaos.load import stored
+from tests.chaos.load import stored_numbers
 from tests.chaos.rig import Rig
 from tests.chaos.stories import Story
 from tests.chaos.upstreams import Upstream
@@ -18,23 +18,23 @@ from tests.peers.trace import read_lines
 
 _log = logging.getLogger(__name__)
 
-#: Seconds for traffic to go on during a fault of inspection, which may not hold it up: what a busy machine needs.
+#: Seconds for traffic to continue during a fault of inspection, which must not block it, on a busy machine.
 TRAFFIC_S = 10
-#: Seconds until clients are served again after a fault that stops traffic; librdkafka tries again twice a second.
+#: Seconds until clients are served again after a fault that stops traffic; librdkafka retries twice a second.
 RECOVERY_S = 20
-#: Seconds in which the other processes of a kproxy end after its relay: 10, and what a busy machine adds.
+#: Seconds in which the other processes of a kproxy end after its relay: 10, and a margin for a busy machine.
 FOLLOW_S = 12
 
 
-def violations(story: Story, directory: Path, upstream: Upstream | None) -> list[str]:
-    """Play the story; what went wrong, as sentences.
+def play_story(story: Story, directory: Path, upstream: Upstream | None) -> list[str]:
+    """Run the story; return its violations as sentences.
 
     Args:
-        story: What to play.
+        story: The story to run.
         directory: Empty or new.
-        upstream: A broker that runs; None starts the built-in one.
+        upstream: A running broker; None starts the built-in one.
     """
-    last = story.faults[-1]
+    last_fault = story.faults[-1]
     rig = Rig(
         directory,
         upstream,
@@ -51,40 +51,40 @@ def violations(story: Story, directory: Path, upstream: Upstream | None) -> list
             rig.expect(fault.reported)
             if not fault.stops_traffic:
                 rig.load.advance(seconds=TRAFFIC_S)
-            if story.heals or fault is not last:
+            if story.heals or fault is not last_fault:
                 fault.heal(rig)
                 rig.expect(fault.healed)
                 rig.load.advance(seconds=RECOVERY_S)
-        found = list(_end(rig, story))
+        reported = list(_end_story(rig, story))
         if not story.heals:
             rig.upstream.start()
         for run in rig.runs:
-            peaks = ", ".join(f"{part} {peak:.0f} MB" for part, peak in run.census.peaks.items())
-            _log.info("%s: %d records acknowledged; at most %s", story.name, len(rig.load.acked), peaks)
-        return [*found, *invariants.lost_or_doubled(rig.load.acked, stored(rig.broker, rig.topic))]
+            peaks = ", ".join(f"{part} {peak:.0f} MB" for part, peak in run.tracker.peaks.items())
+            _log.info("%s: %d records acknowledged; at most %s", story.name, len(rig.load.acknowledged), peaks)
+        return [*reported, *invariants.lost_or_duplicated(rig.load.acknowledged, stored_numbers(rig.broker, rig.topic))]
     finally:
         rig.close()
 
 
-def _end(rig: Rig, story: Story) -> Iterator[str]:
-    """End kproxy as a service manager does, and look at what it leaves."""
-    last = story.faults[-1]
-    if story.heals or not last.stops_traffic:
+def _end_story(rig: Rig, story: Story) -> Iterator[str]:
+    """Stop kproxy like a service manager, and yield violations."""
+    last_fault = story.faults[-1]
+    if story.heals or not last_fault.stops_traffic:
         rig.load.finish()
-        if failed := rig.load.failed:
-            yield f"{len(failed)} records were refused: {set(failed.values())}"
+        if failures := rig.load.failures:
+            yield f"{len(failures)} records were refused: {set(failures.values())}"
     rig.proxy.signal(signal.SIGTERM)
     statuses = [run.wait() for run in rig.runs]
     if statuses != story.exits:
         yield f"exit status {statuses}, expected {story.exits}; it printed: {rig.proxy.printed}"
-    if not story.heals and not re.search(last.ended or "", rig.proxy.printed):
-        yield f"the end does not report {last.ended!r}; it printed: {rig.proxy.printed}"
+    if not story.heals and not re.search(last_fault.ended or "", rig.proxy.printed):
+        yield f"the end does not report {last_fault.ended!r}; it printed: {rig.proxy.printed}"
     rig.load.finish(seconds=0)
     for run in rig.runs:
         try:
-            until("all processes have ended", lambda run=run: not run.census.left, seconds=FOLLOW_S)  # type: ignore[misc]
+            until("all processes have ended", lambda run=run: not run.tracker.remaining, seconds=FOLLOW_S)  # type: ignore[misc]
         except TimeoutError:
-            yield f"left behind after {FOLLOW_S} s: {run.census.left}"
-        yield from invariants.unbounded(run.census.peaks)
-        yield from invariants.crashed(run.printed)
-    yield from invariants.unaccounted(read_lines(rig.trace, torn_end=True))
+            yield f"left behind after {FOLLOW_S} s: {run.tracker.remaining}"
+        yield from invariants.excessive_memory(run.tracker.peaks)
+        yield from invariants.visible_crashes(run.printed)
+    yield from invariants.unaccounted_bytes(read_lines(rig.trace, torn_end=True))

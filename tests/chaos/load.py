@@ -15,9 +15,9 @@ import confluent_kafka.admin
 from tests.peers.processes import until
 
 PARTITIONS = 4
-_SILENT = {"log_level": 0, "error_cb": lambda error: None}
-#: A record may take as long as a fault lasts; a connection that a fault has closed is opened again at once.
-_PATIENT = {
+_QUIET = {"log_level": 0, "error_cb": lambda error: None}
+#: A record may take as long as a fault lasts; closed connections are reopened at once.
+_PRODUCER_SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 5,
@@ -30,7 +30,7 @@ _PATIENT = {
 
 @dataclass(frozen=True)
 class Pace:
-    """How many records a second, and how large they are."""
+    """Records per second, and their size."""
 
     records: int = 1000
     size: int = 500
@@ -40,27 +40,27 @@ class Load:
     """Produces in a thread until `finish`.
 
     Attributes:
-        acked: Numbers of the records that the broker has acknowledged.
-        failed: Why the others were not.
+        acknowledged: Numbers of the records that the broker has acknowledged.
+        failures: Reasons for the others, by number.
     """
 
     def __init__(self, bootstrap: str, topic: str, pace: Pace) -> None:
-        self.acked: set[int] = set()
-        self.failed: dict[int, str] = {}
+        self.acknowledged: set[int] = set()
+        self.failures: dict[int, str] = {}
         self._topic = topic
         self._pace = pace
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **_PATIENT, **_SILENT})
+        self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **_PRODUCER_SETTINGS, **_QUIET})
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._produce, daemon=True)
         self._thread.start()
 
     def advance(self, records: int = 200, *, seconds: float = 30) -> None:
-        """Return when so many more records have been acknowledged."""
-        goal = len(self.acked) + records
-        until(f"{records} more records are acknowledged", lambda: len(self.acked) >= goal, seconds=seconds)
+        """Wait until this many more records were acknowledged."""
+        goal = len(self.acknowledged) + records
+        until(f"{records} more records are acknowledged", lambda: len(self.acknowledged) >= goal, seconds=seconds)
 
     def finish(self, *, seconds: float = 60) -> None:
-        """Produce no more, and wait for what is not acknowledged yet; after so long, it counts as failed."""
+        """Stop producing, and wait for pending acknowledgements; after `seconds` they count as failed."""
         self._ended.set()
         self._thread.join()
         if self._producer.flush(seconds):
@@ -68,16 +68,16 @@ class Load:
             self._producer.flush(5)
 
     def _produce(self) -> None:
-        filling = b"." * self._pace.size
-        began = time.monotonic()
+        padding = b"." * self._pace.size
+        started = time.monotonic()
         for number in count():
-            while number > (time.monotonic() - began) * self._pace.records:
+            while number > (time.monotonic() - started) * self._pace.records:
                 self._producer.poll(0.005)
                 if self._ended.is_set():
                     return
             try:
-                self._producer.produce(self._topic, b"%d %s" % (number, filling), b"%d" % number, on_delivery=self._ack)
-            except BufferError:  # the fault has lasted so long that librdkafka takes no more
+                self._producer.produce(self._topic, b"%d %s" % (number, padding), b"%d" % number, on_delivery=self._ack)
+            except BufferError:  # the queue of librdkafka is full because the fault lasts long
                 self._producer.poll(0.1)
             if self._ended.is_set():
                 return
@@ -85,47 +85,47 @@ class Load:
     def _ack(self, error: Any, message: Any) -> None:
         number = int(message.key())
         if error is None:
-            self.acked.add(number)
+            self.acknowledged.add(number)
         else:
-            self.failed[number] = str(error)
+            self.failures[number] = str(error)
 
 
 def create_topic(broker: str, topic: str, partitions: int = PARTITIONS) -> None:
-    """Create a topic at the broker itself."""
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker, **_SILENT})
-    created = admin.create_topics([confluent_kafka.admin.NewTopic(topic, partitions, 1)], request_timeout=30)
-    created[topic].result()
+    """Create a topic directly on the broker."""
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker, **_QUIET})
+    futures = admin.create_topics([confluent_kafka.admin.NewTopic(topic, partitions, 1)], request_timeout=30)
+    futures[topic].result()
 
 
 def fill_topic(broker: str, topic: str, records: int, size: int) -> None:
-    """Create a topic of one partition and give it large records, past kproxy."""
+    """Create a topic of one partition with large records, directly on the broker."""
     create_topic(broker, topic, 1)
-    producer = confluent_kafka.Producer({"bootstrap.servers": broker, **_SILENT})
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker, **_QUIET})
     for _ in range(records):
         producer.produce(topic, bytes(size))
         producer.poll(0)
     assert producer.flush(60) == 0
 
 
-def stored(broker: str, topic: str) -> list[list[int]]:
-    """The numbers of the records in each partition, in their order, read from the broker itself."""
+def stored_numbers(broker: str, topic: str) -> list[list[int]]:
+    """Return the numbers of the records in each partition, in order, read directly from the broker."""
     partitions = [confluent_kafka.TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
-    found: list[list[int]] = [[] for _ in partitions]
+    numbers: list[list[int]] = [[] for _ in partitions]
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": broker, "group.id": "chaos", "enable.partition.eof": True, "enable.auto.commit": False}
-        | _SILENT
+        | _QUIET
     )
     try:
         consumer.assign(partitions)
         for message in _messages(consumer):
-            found[message.partition()].append(int(message.key()))
+            numbers[message.partition()].append(int(message.key()))
     finally:
         consumer.close()
-    return found
+    return numbers
 
 
 def _messages(consumer: Any) -> Iterator[Any]:
-    """Every message, up to the end of each partition."""
+    """Yield every message, up to the end of each partition."""
     ended: set[int] = set()
     while len(ended) < PARTITIONS:
         message = consumer.poll(30)

@@ -1,26 +1,26 @@
-"""Faults of kproxy's own processes: killed, stopped, slow, or sent a signal that is not for them."""
+"""Faults of the processes of kproxy: killed, stopped, slow, or sent a signal that they ignore."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import replace
 
-from tests.chaos.expectations import Reported
+from tests.chaos.expectations import ExpectedReport
 from tests.chaos.faults import Action, Fault
-from tests.chaos.proxy import NO_ANSWER
+from tests.chaos.proxy import NO_RESPONSE
 from tests.chaos.rig import Rig
 
 
-def _send(part: str, number: signal.Signals) -> Action:
+def _signal_part(part: str, number: signal.Signals) -> Action:
     return lambda rig: rig.proxy.part(part).signal(number)
 
 
 def _end_relay(number: signal.Signals) -> Action:
-    def end(rig: Rig) -> None:
+    def end_relay(rig: Rig) -> None:
         rig.proxy.signal(number)
         rig.proxy.wait()
 
-    return end
+    return end_relay
 
 
 def killed_relay(number: signal.Signals, status: int) -> Fault:
@@ -28,7 +28,7 @@ def killed_relay(number: signal.Signals, status: int) -> Fault:
         f"{number.name} of the relay",
         _end_relay(number),
         heal=Rig.start_proxy,
-        reported=Reported(health=NO_ANSWER),
+        reported=ExpectedReport(health=NO_RESPONSE),
         exits=(status, 0),
         stops_traffic=True,
     )
@@ -48,39 +48,39 @@ KILLED_RELAY_OF_STOPPED_INSPECTOR = replace(
 )
 STOPPED_RELAY = Fault(
     "SIGSTOP of the relay",
-    _send("relay", signal.SIGSTOP),
-    heal=_send("relay", signal.SIGCONT),
-    reported=Reported(health=NO_ANSWER),
+    _signal_part("relay", signal.SIGSTOP),
+    heal=_signal_part("relay", signal.SIGCONT),
+    reported=ExpectedReport(health=NO_RESPONSE),
     stops_traffic=True,
 )
 KILLED_INSPECTOR = Fault(
     "SIGKILL of the inspector",
-    _send("inspector", signal.SIGKILL),
-    reported=Reported(
+    _signal_part("inspector", signal.SIGKILL),
+    reported=ExpectedReport(
         r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
         '"inspector": "restarting"',
     ),
-    healed=Reported(
+    healed=ExpectedReport(
         "the inspector runs again after", '"inspector": "running"',
         ("kproxy_inspector_up == 1", "kproxy_inspector_restarts_total >= 1"),
     ),
     exits=(4,),
 )  # fmt: skip
-#: Reported within 5 s; the rest is for metrics that are up to a second old, and for a busy machine.
-_NOT_RESPONDING = Reported(
+#: Reported within 5 s; the margin is for metrics that are up to a second old, and for a busy machine.
+_NOT_RESPONDING = ExpectedReport(
     "the inspector has not responded for [0-9]+ s.*: traffic is relayed uninspected",
     '^200 .*"inspector": "not responding"',
     ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), seconds=7,
 )  # fmt: skip
-_RESPONDS = Reported(
+_RESPONDS = ExpectedReport(
     "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
     ("kproxy_inspector_up == 1", "kproxy_inspector_lag_seconds < 2"),
 )  # fmt: skip
 _GIVEN_UP = "the inspector did not finish in time and was killed: [0-9]+ bytes .* were not inspected; .* has gap lines"
 STOPPED_INSPECTOR = Fault(
     "SIGSTOP of the inspector",
-    _send("inspector", signal.SIGSTOP),
-    heal=_send("inspector", signal.SIGCONT),
+    _signal_part("inspector", signal.SIGSTOP),
+    heal=_signal_part("inspector", signal.SIGCONT),
     reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
@@ -89,10 +89,10 @@ STOPPED_INSPECTOR = Fault(
 OVERRUN_INSPECTOR = replace(
     STOPPED_INSPECTOR,
     name="SIGSTOP of the inspector while 64 MiB go through",
-    reported=Reported(
+    reported=ExpectedReport(
         "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
     ),
-    healed=Reported(
+    healed=ExpectedReport(
         health='^200 .*"inspector": "running"'
     ),  # whether it was stopped for long enough to be reported, depends
     ended=None,
@@ -101,15 +101,15 @@ SLOW_INSPECTOR = Fault(
     "inspector with a twentieth of its time",
     lambda rig: rig.throttle("inspector"),
     heal=Rig.unthrottle,
-    reported=Reported(
+    reported=ExpectedReport(
         health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10
     ),
-    healed=Reported(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
+    healed=ExpectedReport(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
 )
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",
-    _send("worker 1", signal.SIGKILL),
-    reported=Reported(
+    _signal_part("worker 1", signal.SIGKILL),
+    reported=ExpectedReport(
         r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted",
         metrics=("kproxy_inspector_worker_restarts_total >= 1",),
     ),
@@ -117,8 +117,8 @@ KILLED_WORKER = Fault(
 )
 STOPPED_WORKER = Fault(
     "SIGSTOP of the second worker",
-    _send("worker 2", signal.SIGSTOP),
-    heal=_send("worker 2", signal.SIGCONT),
+    _signal_part("worker 2", signal.SIGSTOP),
+    heal=_signal_part("worker 2", signal.SIGCONT),
     reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
@@ -126,8 +126,8 @@ STOPPED_WORKER = Fault(
 )
 KILLED_SPAWNER = Fault(
     "SIGKILL of the spawner",
-    _send("spawner", signal.SIGKILL),
-    reported=Reported(
+    _signal_part("spawner", signal.SIGKILL),
+    reported=ExpectedReport(
         "no other one can follow it",
         health='^200 .*"inspector": "running, cannot be restarted"',
         metrics=("kproxy_inspector_up == 1", "kproxy_inspector_restartable == 0"),
@@ -138,13 +138,13 @@ KILLED_SPAWNER = Fault(
 )
 STOPPED_SPAWNER = Fault(
     "SIGSTOP of the spawner",
-    _send("spawner", signal.SIGSTOP),
-    heal=_send("spawner", signal.SIGCONT),
+    _signal_part("spawner", signal.SIGSTOP),
+    heal=_signal_part("spawner", signal.SIGCONT),
     ended="the inspector did not finish in time",
     exit_while_it_lasts=4,
 )
 
 
-def ignored_term(part: str) -> Fault:
-    """Only the relay ends at a SIGTERM; it then ends the others in their order."""
-    return Fault(f"SIGTERM of the {part}", _send(part, signal.SIGTERM))
+def ignored_sigterm(part: str) -> Fault:
+    """Only the relay reacts to SIGTERM; it then stops the other processes in order."""
+    return Fault(f"SIGTERM of the {part}", _signal_part(part, signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""The processes of one kproxy, read from /proc: which part each is, its peak memory, and whether it still runs."""
+"""The processes of one kproxy, read from /proc: their roles, their peak memory, and whether they still run."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _STATE, _STARTED = 0, 19  # fields of /proc/PID/stat, counted from the one after
 
 @dataclass(frozen=True)
 class Process:
-    """A process; `started` tells it from a later one with the same id."""
+    """A process; `started` distinguishes it from a later one with the same id."""
 
     pid: int
     started: str
 
     @classmethod
     def find(cls, pid: int) -> Process | None:
-        """The process that has this id now, unless it has ended."""
-        fields = _stat(pid)
+        """The current process with this id, unless it has ended."""
+        fields = _read_stat(pid)
         return None if fields is None or fields[_STATE] in "ZX" else cls(pid, fields[_STARTED])
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended; one that is stopped runs."""
+        """Whether it has not ended; a stopped process runs."""
         return Process.find(self.pid) == self
 
     @property
     def peak_mb(self) -> float:
-        """The most memory that it has had so far (VmHWM); 0 once it has ended."""
+        """Its peak memory so far (VmHWM); 0 once it has ended."""
         with suppress(OSError):
             for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
                 if line.startswith("VmHWM:"):
@@ -42,7 +42,7 @@ class Process:
 
     @property
     def children(self) -> list[Process]:
-        """Those that it has forked and that still run, the oldest first."""
+        """Its running child processes, the oldest first."""
         pids: list[int] = []
         with suppress(OSError):
             for task in Path(f"/proc/{self.pid}/task").iterdir():
@@ -55,15 +55,15 @@ class Process:
             os.kill(self.pid, number)
 
 
-def _stat(pid: int) -> list[str] | None:
+def _read_stat(pid: int) -> list[str] | None:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
 
 
-def parts(relay: Process) -> dict[str, Process]:
-    """The parts of a kproxy that run now: relay, spawner, inspector; with several inspectors also worker 1, 2, ..."""
+def find_parts(relay: Process) -> dict[str, Process]:
+    """The running processes of a kproxy: relay, spawner, inspector; with several inspectors also worker 1, 2, ..."""
     return dict(_parts(relay))
 
 
@@ -77,39 +77,39 @@ def _parts(relay: Process) -> Iterator[tuple[str, Process]]:
                 yield f"worker {number}", worker
 
 
-class Census:
-    """Counts the processes of a kproxy while it runs, several times a second, in a thread.
+class ProcessTracker:
+    """Tracks the processes of a kproxy while it runs, several times a second, in a thread.
 
     Attributes:
-        peaks: The peak memory of each part in MB; of a part that was restarted, the highest.
-        seen: Every process that ever belonged to it.
+        peaks: The peak memory of each process in MB; the highest one for restarted processes.
+        processes: Every process that ever belonged to it.
     """
 
     def __init__(self, relay: Process) -> None:
         self.peaks: dict[str, float] = {}
-        self.seen: set[Process] = {relay}
+        self.processes: set[Process] = {relay}
         self._relay = relay
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._count, daemon=True)
         self._thread.start()
 
     @property
-    def left(self) -> list[Process]:
-        """Those that still run."""
-        return [each for each in self.seen if each.runs]
+    def remaining(self) -> list[Process]:
+        """The processes that still run."""
+        return [process for process in self.processes if process.runs]
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop tracking."""
         self._ended.set()
         self._thread.join()
 
     def count(self) -> dict[str, Process]:
-        """Count now; the parts that run."""
-        found = parts(self._relay)
-        for name, process in found.items():
-            self.seen.add(process)
+        """Record and return the running processes."""
+        running = find_parts(self._relay)
+        for name, process in running.items():
+            self.processes.add(process)
             self.peaks[name] = max(process.peak_mb, self.peaks.get(name, 0))
-        return found
+        return running
 
     def _count(self) -> None:
         while not self._ended.wait(_EVERY_S):

@@ -1,4 +1,4 @@
-"""One run of the kproxy that is judged: what it prints, its health, its metrics, its processes, its exit status."""
+"""One run of the tested kproxy: its output, health, metrics, processes and exit status."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.chaos.processes import Census, Process
+from tests.chaos.processes import Process, ProcessTracker
 from tests.peers.forwarder import Address
 from tests.peers.kafka import HOST, free_port
 from tests.peers.processes import dies_with_us, until
 
-NO_ANSWER: Final = "no answer"
-#: Seconds that a kproxy may take to end: its own limit of 10 s, and what a busy machine adds.
+NO_RESPONSE: Final = "no answer"
+#: Seconds that a kproxy may take to end: its own limit of 10 s, and a margin for a busy machine.
 END_S: Final = 12.0
 _COMPARISONS: Final = {
     "==": operator.eq, ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
@@ -28,7 +28,7 @@ _COMPARISONS: Final = {
 
 
 class Ports:
-    """Where clients and the judge connect; the same for each run of a story."""
+    """Addresses for clients and for the judge; the same for each run of a story."""
 
     def __init__(self) -> None:
         self.kafka: Address = (HOST, free_port())
@@ -36,13 +36,13 @@ class Ports:
 
 
 class JudgedProxy:
-    """A kproxy that answers when the constructor returns.
+    """A kproxy that is healthy when the constructor returns.
 
     Args:
         upstream: HOST:PORT of the broker.
-        printed: A file for what it prints.
-        options: Of the command line, beside the addresses.
-        prefix: A command that runs it, in its own process.
+        printed: A file for its output.
+        options: Further command line options.
+        prefix: A command that executes it, in the same process.
     """
 
     def __init__(
@@ -61,28 +61,28 @@ class JudgedProxy:
             )  # fmt: skip
         relay = Process.find(self._process.pid)
         assert relay is not None, self.printed
-        self.census = Census(relay)
+        self.tracker = ProcessTracker(relay)
         until(f"kproxy is healthy, see {printed}", self._is_healthy)
 
     @property
     def printed(self) -> str:
-        """All it wrote so far, standard output and standard error."""
+        """Its output so far, standard output and standard error."""
         return self._printed.read_text()
 
     @property
     def health(self) -> str:
         """Status and body of /healthz, such as `200 {"status": "ok", ...}`."""
         status, body = self._get("/healthz")
-        return f"{status} {body}" if status else NO_ANSWER
+        return f"{status} {body}" if status else NO_RESPONSE
 
     def part(self, name: str) -> Process:
-        """A part that runs, or will soon."""
-        found = until(f"kproxy has a {name}", lambda: self.census.count().get(name))
-        assert found is not None
-        return found
+        """Wait for a process and return it."""
+        process = until(f"kproxy has a {name}", lambda: self.tracker.count().get(name))
+        assert process is not None
+        return process
 
     def measures(self, expression: str) -> bool:
-        """Whether /metrics agrees with an expression such as `kproxy_inspector_up == 0`; labels are added up."""
+        """Whether /metrics satisfies an expression such as `kproxy_inspector_up == 0`; labels are summed."""
         name, comparison, number = expression.split()
         _, text = self._get("/metrics")
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -94,7 +94,7 @@ class JudgedProxy:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """The exit status, once it has ended.
+        """Wait for the end and return the exit status.
 
         Raises:
             TimeoutError: It has not ended in `END_S`.
@@ -105,9 +105,9 @@ class JudgedProxy:
             raise TimeoutError(f"kproxy has not ended in {END_S:g} s; it printed: {self.printed}") from None
 
     def kill_all(self) -> None:
-        """End what is left of it."""
-        self.census.close()
-        for process in self.census.left:
+        """Kill all remaining processes."""
+        self.tracker.close()
+        for process in self.tracker.remaining:
             process.signal(signal.SIGKILL)
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""The rig: a broker, the kproxy in front of it and a load through it, for the faults to act on."""
+"""The test rig: a broker, a kproxy in front of it and a load through it, for faults to act on."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.disk import Disk
-from tests.chaos.expectations import Reported
+from tests.chaos.expectations import ExpectedReport
 from tests.chaos.load import Load, Pace, create_topic
 from tests.chaos.proxy import JudgedProxy, Ports
 from tests.chaos.upstreams import BuiltInBroker, Upstream
-from tests.chaos.wire import answers
+from tests.chaos.wire import responds
 from tests.peers.kafka import HOST
 from tests.peers.processes import until
 
-#: A name that the machine resolves, and that the kproxy under test resolves with a file of its own.
+#: A name that the machine resolves, and that the tested kproxy resolves with a separate file.
 NAME = "localhost"
 
 
 class Rig:
-    """Starts everything; `close` ends it, however the story went.
+    """Starts everything; `close` ends it, whatever happened.
 
     Args:
         directory: Empty or new.
-        upstream: A broker that runs; None starts the built-in one.
-        pace: Of the load.
-        options: Of kproxy.
+        upstream: A running broker; None starts the built-in one.
+        pace: The pace of the load.
+        options: Options of kproxy.
         own_disk: The trace gets a small disk.
         own_hosts: kproxy finds the broker by a name in `hosts`.
     """
@@ -78,77 +78,77 @@ class Rig:
 
     @property
     def proxy(self) -> JudgedProxy:
-        """The kproxy that runs, or ran last."""
+        """The current or last kproxy."""
         return self.runs[-1]
 
     @property
     def broker(self) -> str:
-        """The broker itself, past kproxy."""
+        """The address of the broker itself."""
         return "{}:{}".format(*self.upstream.address)
 
     def start_proxy(self) -> None:
-        """Start kproxy, also again at the same addresses."""
+        """Start or restart kproxy, at the same addresses."""
         printed = self._directory / f"printed-{len(self.runs)}.txt"
         upstream = f"{self._name}:{self.upstream.address[1]}"
         self.runs.append(JudgedProxy(upstream, self.ports, printed, self._options, self._prefix))
 
-    def expect(self, reported: Reported) -> None:
-        """Wait until it has been reported.
+    def expect(self, reported: ExpectedReport) -> None:
+        """Wait for the expected reports.
 
         Raises:
             TimeoutError: Not in time; it says by which way, and what was printed instead.
         """
         proxy = self.proxy
-        ways: dict[str, Callable[[], object]] = {
+        conditions: dict[str, Callable[[], object]] = {
             f"message {reported.message!r}": lambda: re.search(reported.message, proxy.printed),
             f"health {reported.health!r}": lambda: re.search(reported.health, proxy.health),
         } | {f"metric {metric!r}": lambda each=metric: proxy.measures(each) for metric in reported.metrics}  # type: ignore[misc]
 
-        def all_held() -> bool:
-            for name in [name for name, holds in ways.items() if holds()]:
-                del ways[name]
-            return not ways
+        def are_all_met() -> bool:
+            for name in [name for name, holds in conditions.items() if holds()]:
+                del conditions[name]
+            return not conditions
 
         try:
-            until("reported", all_held, seconds=reported.seconds, every=0.1)
+            until("reported", are_all_met, seconds=reported.seconds, every=0.1)
         except TimeoutError:
             raise TimeoutError(
-                f"not reported within {reported.seconds:g} s by {' and '.join(ways)}; health is {proxy.health}; "
+                f"not reported within {reported.seconds:g} s by {' and '.join(conditions)}; health is {proxy.health}; "
                 f"it printed: {proxy.printed[-2000:]}"
             ) from None
 
     def is_answered(self, seconds: float = 10) -> bool:
-        """A new client sends a request; whether it is answered in time."""
-        return answers(self.ports.kafka, seconds)
+        """Whether a new client gets a response in time."""
+        return responds(self.ports.kafka, seconds)
 
     def crowd(self, clients: int, request: bytes = b"") -> None:
-        """So many clients connect, send this, and read nothing."""
+        """Connect this many clients that send a request and read nothing."""
         for _ in range(clients):
             self._clients.append(socket.create_connection(self.ports.kafka, timeout=10))
             self._clients[-1].sendall(request)
 
     def hang_up(self) -> None:
-        """Those clients leave."""
+        """Disconnect those clients."""
         while self._clients:
             self._clients.pop().close()
 
     def throttle(self, part: str) -> None:
-        """Let a part run for a twentieth of the time."""
-        process, ended = self.proxy.part(part), threading.Event()
+        """Let a process run for a twentieth of the time."""
+        process, stopped = self.proxy.part(part), threading.Event()
 
-        def work() -> None:
-            while not ended.wait(0.1):
+        def throttle_process() -> None:
+            while not stopped.wait(0.1):
                 process.signal(signal.SIGSTOP)
-                ended.wait(1.9)
+                stopped.wait(1.9)
                 process.signal(signal.SIGCONT)
 
-        thread = threading.Thread(target=work, daemon=True)
+        thread = threading.Thread(target=throttle_process, daemon=True)
         thread.start()
         self._throttled.callback(thread.join)
-        self._throttled.callback(ended.set)
+        self._throttled.callback(stopped.set)
 
     def unthrottle(self) -> None:
-        """Let it run all the time."""
+        """Let it run normally again."""
         self._throttled.close()
 
     def _kill_all(self) -> None:
@@ -161,9 +161,9 @@ class Rig:
 
 
 def _with_hosts(hosts: Path) -> list[str]:
-    """What runs a command in a mount namespace where `hosts` alone resolves names."""
+    """A command prefix for a mount namespace where only `hosts` resolves names."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
-        pytest.skip("needs root, to mount another /etc/hosts")
+        pytest.skip("needs root, to mount a different /etc/hosts")
     hosts.write_text(f"{HOST} {NAME}\n")
     switch = hosts.with_name("nsswitch.conf")
     switch.write_text("hosts: files\n")

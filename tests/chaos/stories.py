@@ -1,4 +1,4 @@
-"""The stories, as data: one fault or several, one after the other, under a load."""
+"""The stories, as data: one or several successive faults under load."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import signal
 from dataclasses import dataclass, field, replace
 
 from tests.chaos import environment_faults, process_faults
-from tests.chaos.faults import FAULTLESS, Fault
+from tests.chaos.faults import NO_FAULT, Fault
 from tests.chaos.load import Pace
 
 
 @dataclass(frozen=True)
 class Story:
-    """Faults one after the other.
+    """Successive faults.
 
     Attributes:
-        heals: Otherwise, kproxy has to end while the last fault lasts.
+        heals: Whether the last fault is healed before kproxy is stopped.
         quick: It is part of .ci/run.
     """
 
@@ -27,7 +27,7 @@ class Story:
 
     @property
     def name(self) -> str:
-        """All of it in a line."""
+        """The faults in one line."""
         name = ", ".join(fault.name for fault in self.faults)
         if not self.heals:
             name += " until the end"
@@ -35,36 +35,38 @@ class Story:
 
     @property
     def exits(self) -> list[int]:
-        """The exit status of each kproxy that runs: of two that a run deserves, the higher."""
+        """The expected exit status of each kproxy; if two apply, the higher one."""
         statuses = [0]
         for fault in self.faults:
-            first, *others = fault.exits if self.heals or fault is not self.faults[-1] else [fault.exit_while_it_lasts]
-            statuses[-1] = first if first < 0 else max(statuses[-1], first)
-            statuses += others
+            first_status, *later_statuses = (
+                fault.exits if self.heals or fault is not self.faults[-1] else [fault.exit_while_it_lasts]
+            )
+            statuses[-1] = first_status if first_status < 0 else max(statuses[-1], first_status)
+            statuses += later_statuses
         return statuses
 
 
 def _stories() -> list[Story]:
-    alone = [
-        Story((FAULTLESS,)),
+    single_faults = [
+        Story((NO_FAULT,)),
         Story((process_faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),), quick=True),
         Story((process_faults.killed_relay(signal.SIGTERM, 0),)),
         Story((process_faults.KILLED_RELAY_OF_STOPPED_INSPECTOR,), quick=True),
         Story((process_faults.STOPPED_RELAY,)),
         Story((process_faults.KILLED_INSPECTOR,), quick=True),
         Story((process_faults.STOPPED_INSPECTOR,), quick=True),
-        Story((process_faults.ignored_term("inspector"),)),
+        Story((process_faults.ignored_sigterm("inspector"),)),
         Story((process_faults.KILLED_INSPECTOR,), inspectors=2),
         Story((process_faults.STOPPED_INSPECTOR,), inspectors=2),
         Story((process_faults.KILLED_WORKER,), inspectors=2, quick=True),
         Story((process_faults.STOPPED_WORKER,), inspectors=2, quick=True),
-        Story((process_faults.ignored_term("worker 1"),), inspectors=2),
+        Story((process_faults.ignored_sigterm("worker 1"),), inspectors=2),
         Story((process_faults.KILLED_SPAWNER,), quick=True),
         Story((process_faults.STOPPED_SPAWNER,)),
-        Story((process_faults.ignored_term("spawner"),)),
+        Story((process_faults.ignored_sigterm("spawner"),)),
         Story((environment_faults.KILLED_UPSTREAM,), quick=True),
-        Story((environment_faults.MUTE_UPSTREAM,), quick=True),
-        Story((environment_faults.FORGOTTEN_UPSTREAM,), quick=True),
+        Story((environment_faults.UNRESPONSIVE_UPSTREAM,), quick=True),
+        Story((environment_faults.UNRESOLVABLE_UPSTREAM,), quick=True),
         Story((environment_faults.FULL_DISK,), quick=True),
         Story((environment_faults.REMOVED_TRACE,), quick=True),
         Story((environment_faults.REMOVED_DISK,)),
@@ -73,8 +75,8 @@ def _stories() -> list[Story]:
         Story((process_faults.SLOW_INSPECTOR,), pace=Pace(3000, 1000)),
         Story((process_faults.OVERRUN_INSPECTOR,), pace=Pace(2000, 8000)),
     ]
-    lasting = [replace(story, heals=False) for story in alone if story.faults[0].ended is not None]
-    several = [
+    without_heal = [replace(story, heals=False) for story in single_faults if story.faults[0].ended is not None]
+    combinations = [
         Story(
             (
                 process_faults.KILLED_INSPECTOR,
@@ -82,13 +84,19 @@ def _stories() -> list[Story]:
                 process_faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),
             )
         ),
-        Story((environment_faults.KILLED_UPSTREAM, environment_faults.MUTE_UPSTREAM, process_faults.KILLED_INSPECTOR)),
+        Story(
+            (
+                environment_faults.KILLED_UPSTREAM,
+                environment_faults.UNRESPONSIVE_UPSTREAM,
+                process_faults.KILLED_INSPECTOR,
+            )
+        ),
         Story((environment_faults.FULL_DISK, process_faults.KILLED_INSPECTOR, environment_faults.SHORT_OF_DESCRIPTORS)),
         Story(
             (process_faults.KILLED_WORKER, process_faults.STOPPED_WORKER, process_faults.KILLED_WORKER), inspectors=2
         ),
     ]
-    return alone + lasting + several
+    return single_faults + without_heal + combinations
 
 
 STORIES = _stories()

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, the fault is reported."""
+"""During faults acknowledged records are stored, memory is limited, no process stays, and the fault is reported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from tests.chaos.expectations import Reported
-from tests.chaos.faults import FAULTLESS
-from tests.chaos.judge import violations
+from tests.chaos.expectations import ExpectedReport
+from tests.chaos.faults import NO_FAULT
+from tests.chaos.judge import play_story
 from tests.chaos.stories import STORIES, Story
 from tests.chaos.upstreams import RealKafka
 from tests.peers.kafka import RELEASES, Kafka, missing
@@ -29,8 +29,8 @@ def params(stories: Iterable[Story], *, quick: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("story", params(STORIES, quick=True))
-def test_with_the_built_in_broker(story: Story, tmp_path: Path) -> None:
-    assert violations(story, tmp_path, None) == []
+def test_stories_with_the_built_in_broker(story: Story, tmp_path: Path) -> None:
+    assert play_story(story, tmp_path, None) == []
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +45,20 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 @pytest.mark.parametrize(
     "story", params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False)
 )
-def test_with_a_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
-    assert violations(story, tmp_path, RealKafka(kafka)) == []
+def test_stories_with_a_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
+    assert play_story(story, tmp_path, RealKafka(kafka)) == []
 
 
-def test_the_judge_notices_what_is_not_reported(tmp_path: Path) -> None:
-    silent = replace(FAULTLESS, reported=Reported("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1))
+def test_judge_detects_a_missing_report(tmp_path: Path) -> None:
+    unreported = replace(
+        NO_FAULT, reported=ExpectedReport("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1)
+    )
     with pytest.raises(
         TimeoutError, match=r"not reported .* message 'never printed' and metric 'kproxy_inspector_up == 0'"
     ):
-        violations(Story((silent,)), tmp_path, None)
+        play_story(Story((unreported,)), tmp_path, None)
 
 
-def test_the_judge_notices_another_exit_status(tmp_path: Path) -> None:
-    [violation] = violations(Story((replace(FAULTLESS, exits=(4,)),)), tmp_path, None)
+def test_judge_detects_a_wrong_exit_status(tmp_path: Path) -> None:
+    [violation] = play_story(Story((replace(NO_FAULT, exits=(4,)),)), tmp_path, None)
     assert violation.startswith("exit status [0], expected [4]")

@@ -1,4 +1,4 @@
-"""The broker behind the proxy, which a fault can kill, stop and start again: the built-in one, or a real Kafka."""
+"""The broker behind the proxy, which a fault can kill, stop and restart: the built-in one, or a real Kafka."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from tests.chaos.wire import answers
+from tests.chaos.wire import responds
 from tests.peers.forwarder import Address
 from tests.peers.kafka import HOST, Kafka, free_port
 from tests.peers.processes import dies_with_us, until
 
 
 class Upstream(Protocol):
-    """A broker on loopback that keeps its address and its records when it is started again."""
+    """A broker on loopback that keeps its address and its records when it is restarted."""
 
     address: Address
 
     def start(self) -> None:
-        """Return when it answers; one that is stopped continues."""
+        """Start or continue it, and wait until it responds."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of it; after SIGKILL, return when it has ended."""
+        """Send a signal to all its processes; after SIGKILL, wait until it has ended."""
 
     def close(self) -> None:
-        """The story has ended."""
+        """End the broker after the story."""
 
 
 class BuiltInBroker:
-    """`kproxy --upstream` with a data directory. It advertises `name`, so that a proxy asks for that name again."""
+    """`kproxy --upstream` with a data directory. It advertises `name`, so that a proxy resolves that name again."""
 
     def __init__(self, directory: Path, name: str = HOST) -> None:
         self.address: Address = (HOST, free_port())
@@ -52,7 +52,7 @@ class BuiltInBroker:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
                 )
-        until(f"the broker answers, see {self._printed}", lambda: answers(self.address, 5))
+        until(f"the broker answers, see {self._printed}", lambda: responds(self.address, 5))
 
     def signal(self, number: int) -> None:
         assert self._process is not None

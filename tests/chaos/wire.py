@@ -1,4 +1,4 @@
-"""The few requests that the harness sends itself, byte by byte."""
+"""The few requests that the harness sends itself, as bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.peers.forwarder import Address
 _API_VERSIONS = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")
 
 
-def answers(address: Address, seconds: float) -> bool:
-    """Whether a new client is answered within so long."""
+def responds(address: Address, seconds: float) -> bool:
+    """Whether a new client gets a response in time."""
     try:
         with socket.create_connection(address, timeout=seconds) as connection:
             connection.settimeout(seconds)
@@ -22,10 +22,10 @@ def answers(address: Address, seconds: float) -> bool:
         return False
 
 
-def fetch(topic: str, most: int) -> bytes:
-    """A Fetch v4 request for partition 0 of a topic from its beginning, at most so many bytes."""
+def fetch_request(topic: str, max_bytes: int) -> bytes:
+    """A Fetch v4 request for partition 0 of a topic from its start, with a limit of bytes."""
     name = topic.encode()
-    body = struct.pack(">iiiibi", -1, 500, 1, most, 0, 1) + struct.pack(">h", len(name)) + name
-    body += struct.pack(">iiqi", 1, 0, 0, most)
+    body = struct.pack(">iiiibi", -1, 500, 1, max_bytes, 0, 1) + struct.pack(">h", len(name)) + name
+    body += struct.pack(">iiqi", 1, 0, 0, max_bytes)
     frame = struct.pack(">hhih", 1, 4, 2, 3) + b"lab" + body
     return struct.pack(">i", len(frame)) + frame

@@ -1,1 +1,1 @@
-"""The fault matrix: real clients, the built-in broker with one fault each, and what a live kproxy says first."""
+"""The fault matrix: real clients, the built-in broker with one fault each, and the first report of a live kproxy."""

@@ -1,4 +1,4 @@
-"""Plays the fault matrix: a real client meets a fault of the built-in broker, and the first line about it is judged.
+"""Run the fault matrix: a real client meets a fault of the built-in broker, and the first report about it is judged.
 
 python -m tests.faults                         all scenarios, half an hour
 python -m tests.faults --only Heartbeat:drop   those whose name has this word; repeat it for several
@@ -18,11 +18,11 @@ from pathlib import Path
 from tests.faults.apis import CLIENTS
 from tests.faults.report import summary, table
 from tests.faults.run import Outcome, play, prepare
-from tests.faults.scenarios import Scenario, chosen
+from tests.faults.scenarios import Scenario, select_scenarios
 
 
 def main() -> int:
-    """Play them; 0 if all that have a fault were named first, and all right runs were quiet."""
+    """Run the scenarios; return 0 if each fault was reported first, and runs without a fault were quiet."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="scenarios with this in their name")
     parser.add_argument("--clients", nargs="+", default=[], choices=CLIENTS)
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep traces and output of each run here")
     parser.add_argument("--list", action="store_true", help="only list them")
     args = parser.parse_args()
-    scenarios = chosen(args.only, args.clients)[:: args.every]
+    scenarios = select_scenarios(args.only, args.clients)[:: args.every]
     if args.list:
         sys.stdout.writelines(f"{scenario.name}\n" for scenario in scenarios)
         return 0
@@ -52,7 +52,7 @@ def main() -> int:
 def _play(scenario: Scenario, directory: Path) -> Outcome:
     try:
         outcome = play(scenario, directory / scenario.name.replace("/", "_").replace(":", "-"))
-    except (AssertionError, TimeoutError) as error:  # one that does not start must not end the others
+    except (AssertionError, TimeoutError) as error:  # a failed start must not end the other runs
         outcome = Outcome(scenario, "unreached", str(error), (), (), None)
     sys.stdout.write(f"{outcome.result:9} {scenario.name}  {outcome.first}\n")
     sys.stdout.flush()

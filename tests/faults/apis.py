@@ -1,4 +1,4 @@
-"""What is tested of each API: the errors of its handler in Kafka, its layout, and which workloads of clients send it.
+"""Tested APIs: the errors of their handlers in Kafka, their layouts, and the workloads of clients that send them.
 
 Sources: "Possible error codes" of Kafka's `*Response` classes, `KafkaApis`, `ControllerApis`, and the group, share and
 transaction coordinators.
@@ -17,15 +17,15 @@ CLIENTS: Final = (LIBRDKAFKA, FRANZ, JAVA)
 
 @dataclass(frozen=True, slots=True)
 class TestedApi:
-    """One API.
+    """An API to test.
 
     Attributes:
-        name: Kafka's.
-        errors: Names of errors, in the order in which they are dealt to the clients.
-        workloads: What a client must do to send it; clients that never send it are left out.
-        empty: A quirk's field that is an array without elements in an empty answer.
-        layout: A quirk's edit of its layout, of a field that the client notices; "" tests none.
-        options: Of the broker.
+        name: The name of the API in Kafka.
+        errors: Names of errors, in the order in which they are assigned to clients.
+        workloads: By client, the workload that sends it; clients that never send it are missing.
+        empty: The array, in the notation of quirks, that is empty in an empty response.
+        layout: A layout edit, in the notation of quirks, that clients notice; "" tests none.
+        options: Options of the broker.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the first line about a fault must say: the API, the error or what is missing, and who has to change what."""
+"""The facts that the first report about a fault must have: the API, the error or what is missing, and who must act."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.faults.scenarios import Scenario
-from tests.faults.screen import Said
+from tests.faults.screen import Report
 
-_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # of the rule
-#: Words for those who can end a fault; the sentence about it has one of them.
+_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # the name of the rule
+#: Words for those who can fix a fault; the report has one of them.
 _BROKER: Final = r"broker|server|leader|coordinator|controller|cluster|replica|disk|gateway"
 _CLIENT: Final = r"client|producer|consumer|member|application|principal|request |[a-z]+\.[a-z.]+ "
 _OPERATOR: Final = r"\bacl|grant|allow|permission|authoriz|quota|policy|create|config|[a-z]+\.[a-z.]+ "
@@ -73,15 +73,15 @@ _FAULTS_OF_OPERATORS: Final = frozenset(
         "DELEGATION_TOKEN_AUTH_DISABLED",
     ]
 )
-#: Depending on the API, the client has asked for something that is not there, or somebody else has to provide it.
-_FAULTS_OF_EITHER: Final[Mapping[str, str]] = {
+#: Depending on the API, the client requested something that does not exist, or someone else must provide it.
+_OTHER_RESPONSIBLE: Final[Mapping[str, str]] = {
     "UNKNOWN_TOPIC_OR_PARTITION": _OPERATOR,
     "OFFSET_OUT_OF_RANGE": _BROKER,
     "UNSUPPORTED_SASL_MECHANISM": _BROKER,
 }
 _MISSING: Final = r"no (answer|response)|not (been )?answer|unanswered|never answer|wait(s|ed|ing)?\b"
-#: By kind of fault, what is wrong.
-_WRONG: Final[Mapping[str, str]] = {
+#: By kind of fault, words that describe it.
+_EXPECTED_WORDS: Final[Mapping[str, str]] = {
     "drop": _MISSING,
     "close": r"clos|reset|reconnect",
     "delay": _MISSING + r"|slow|took|late\b|after \d",
@@ -89,40 +89,42 @@ _WRONG: Final[Mapping[str, str]] = {
 }
 
 
-#: By kind of fault, what must not be said: that is another fault.
-_WRONGLY: Final[Mapping[str, re.Pattern[str]]] = {"close": re.compile("may require SASL")}
+#: By kind of fault, words that describe a different fault.
+_MISLEADING: Final[Mapping[str, re.Pattern[str]]] = {"close": re.compile("may require SASL")}
 
 
-def lacking(scenario: Scenario, said: Said) -> tuple[str, ...]:
-    """The facts about a scenario's fault that a sentence does not say."""
-    text = f"{said.text} {said.frame}" if said.code.startswith("L") else said.text
-    if scenario.kind in _WRONGLY and _WRONGLY[scenario.kind].search(text):
+def missing_facts(scenario: Scenario, report: Report) -> tuple[str, ...]:
+    """The facts about the fault of a scenario that a report does not have."""
+    text = f"{report.text} {report.frame}" if report.code.startswith("L") else report.text
+    if scenario.kind in _MISLEADING and _MISLEADING[scenario.kind].search(text):
         text = ""
-    others = _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")  # who is in many a name
+    without_names = (
+        _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")
+    )  # many names contain such words
     return tuple(
         name
         for name, pattern in _facts(scenario).items()
-        if not pattern.search(others if name == "who" else text) or (name == "who" and "hint:" not in text)
+        if not pattern.search(without_names if name == "who" else text) or (name == "who" and "hint:" not in text)
     )
 
 
 @functools.cache
 def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
-    """By the name of a fact, a pattern that the text about the fault must match."""
-    found = {"API": rf"\b{scenario.api}s?\b"}
+    """By the name of a fact, a pattern that the report must match."""
+    patterns = {"API": rf"\b{scenario.api}s?\b"}
     if scenario.kind == "error":
-        found |= {"error": rf"\b{scenario.detail}\b", "who": _responsible(scenario.detail)}
+        patterns |= {"error": rf"\b{scenario.detail}\b", "who": _responsible_words(scenario.detail)}
     elif scenario.kind == "layout":
         field = scenario.detail.split(":")[1].rpartition(".")[2]
-        found |= {"layout": r"\bL\d{3} ", "field": r"compact|tag buffer|flexible" if field == "fixed" else field}
+        patterns |= {"layout": r"\bL\d{3} ", "field": r"compact|tag buffer|flexible" if field == "fixed" else field}
     else:
-        found |= {scenario.kind: _WRONG[scenario.kind], "who": _BROKER}
-    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in found.items()}
+        patterns |= {scenario.kind: _EXPECTED_WORDS[scenario.kind], "who": _BROKER}
+    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
 
 
-def _responsible(error: str) -> str:
-    if error in _FAULTS_OF_EITHER:
-        return f"{_CLIENT}|{_FAULTS_OF_EITHER[error]}"
+def _responsible_words(error: str) -> str:
+    if error in _OTHER_RESPONSIBLE:
+        return f"{_CLIENT}|{_OTHER_RESPONSIBLE[error]}"
     if error in _FAULTS_OF_CLIENTS:
         return _CLIENT
     return _OPERATOR if error.endswith("AUTHORIZATION_FAILED") or error in _FAULTS_OF_OPERATORS else _BROKER

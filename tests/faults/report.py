@@ -1,4 +1,4 @@
-"""The table of results: sums by kind of fault and by client, and each miss with what was said instead."""
+"""The table of results: counts by kind of fault and by client, and each failure with the report instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHARACTERS: Final = 300
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """As Markdown."""
+    """Return the table as Markdown."""
     return "\n".join(_rows(outcomes)) + "\n"
 
 
@@ -25,28 +25,34 @@ def summary(outcomes: Iterable[Outcome]) -> str:
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
     faults = [outcome for outcome in outcomes if outcome.scenario.api]
-    yield from _sums("fault", faults, lambda outcome: outcome.scenario.kind)
-    yield from _sums("client", faults, lambda outcome: outcome.scenario.client)
+    yield from _count_rows("fault", faults, lambda outcome: outcome.scenario.kind)
+    yield from _count_rows("client", faults, lambda outcome: outcome.scenario.client)
     for result in ("never", "later", "unreached"):
-        found = [fault for fault in faults if fault.result == result]
-        if found:
+        faults_with_result = [fault for fault in faults if fault.result == result]
+        if faults_with_result:
             yield from (
                 "",
-                f"## {result.capitalize()}: {len(found)}",
+                f"## {result.capitalize()}: {len(faults_with_result)}",
                 "",
                 "| scenario | lacks | said first |",
                 "|---|---|---|",
             )
-            yield from (_row(outcome) for outcome in found)
-    right = [outcome for outcome in outcomes if not outcome.scenario.api]
-    if right:
-        alarms = [outcome for outcome in right if outcome.result == "alarm"]
-        yield from ("", f"## Right runs: {len(right)}, with an alarm: {len(alarms)}", "", "| run | said |", "|---|---|")
+            yield from (_row(outcome) for outcome in faults_with_result)
+    runs_without_fault = [outcome for outcome in outcomes if not outcome.scenario.api]
+    if runs_without_fault:
+        alarms = [outcome for outcome in runs_without_fault if outcome.result == "alarm"]
+        yield from (
+            "",
+            f"## Right runs: {len(runs_without_fault)}, with an alarm: {len(alarms)}",
+            "",
+            "| run | said |",
+            "|---|---|",
+        )
         yield from (f"| {alarm.scenario.name} | {_cell(alarm.first)} |" for alarm in alarms)
 
 
-def _sums(what: str, outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> Iterator[str]:
-    yield from ("", f"| {what} | " + " | ".join(_RESULTS) + " |", "|---" * (1 + len(_RESULTS)) + "|")
+def _count_rows(title: str, outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> Iterator[str]:
+    yield from ("", f"| {title} | " + " | ".join(_RESULTS) + " |", "|---" * (1 + len(_RESULTS)) + "|")
     for name in [*dict.fromkeys(map(key, outcomes)), "all"]:
         counts = Counter(outcome.result for outcome in outcomes if name in ("all", key(outcome)))
         yield f"| {name} | " + " | ".join(str(counts[result]) for result in _RESULTS) + " |"

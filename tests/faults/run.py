@@ -1,4 +1,4 @@
-"""One run: a kproxy with its built-in broker, a client process, and a judgement of what was printed."""
+"""One run: a kproxy with its built-in broker, a client process, and a check of the output."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.apis import FRANZ, JAVA, LIBRDKAFKA
-from tests.faults.expectations import lacking
+from tests.faults.expectations import missing_facts
 from tests.faults.scenarios import Scenario
-from tests.faults.screen import Said, Screen
+from tests.faults.screen import Report, Screen
 from tests.peers.kafka import RELEASES, class_path
 from tests.peers.processes import dies_with_us, until
 from tests.peers.toolchains import cache, go_program
 
-#: Seconds from the fault to the first line, from the client's start to the fault, and of a right run.
-FIRST_S: Final = 10.0
+#: Seconds from the fault to the first report, from the start of the client to the fault, and of a run without a fault.
+FIRST_REPORT_S: Final = 10.0
 REACHED_S: Final = 15.0
-RIGHT_S: Final = 12.0
+FAULTLESS_RUN_S: Final = 12.0
 _SEVERITIES: Final = ("error", "warning", "info")
-#: Seconds that the machine may take to print what is known; and after the client has ended, on a busy machine.
+#: Seconds that a busy machine may take to print a report, and more of them after the client has ended.
 SLACK_S: Final = 1.0
 ENDED_S: Final = 5.0
 _ADDRESS: Final = re.compile(r"bootstrap\.servers=(\S+)")
@@ -39,27 +39,27 @@ _JAVA_SOURCE: Final = Path(__file__).with_name("clients") / "Faults.java"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
-        scenario: What was played.
-        result: first, later, never; quiet or alarm for a right run; unreached if the client never sent the API.
-        first: What was said first about the fault, or nothing.
-        lacks: What the first line does not say.
-        said: All that was said.
-        fault_at: When the fault came (s since the epoch).
+        scenario: The scenario.
+        result: first, later, never; quiet or alarm without a fault; unreached if the client never sent the API.
+        first: The first report about the fault, or "".
+        lacks: The facts that the first report does not have.
+        reports: All reports.
+        fault_at: Time of the fault (s since the epoch).
     """
 
     scenario: Scenario
     result: str
     first: str
     lacks: tuple[str, ...]
-    said: tuple[Said, ...]
+    reports: tuple[Report, ...]
     fault_at: float | None
 
 
 def prepare(client: str) -> list[str]:
-    """The command of a client, which is built if it must be."""
+    """Return the command of a client; build it if necessary."""
     if client == FRANZ:
         return [str(go_program("faults"))]
     if client == JAVA:
@@ -71,15 +71,15 @@ def prepare(client: str) -> list[str]:
 
 @functools.cache
 def _java_class_path() -> str:
-    built, path = cache() / "faults-java", class_path(RELEASES[0])
-    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(built), str(_JAVA_SOURCE)]
+    classes, path = cache() / "faults-java", class_path(RELEASES[0])
+    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(classes), str(_JAVA_SOURCE)]
     subprocess.run(compile_, check=True, capture_output=True, timeout=120)
-    return f"{built}:{path}"
+    return f"{classes}:{path}"
 
 
 def play(scenario: Scenario, directory: Path) -> Outcome:
-    """Play a scenario; its trace and what was printed stay in the directory."""
-    shutil.rmtree(directory, ignore_errors=True)  # an earlier run's
+    """Run a scenario; keep its trace and output in the directory."""
+    shutil.rmtree(directory, ignore_errors=True)  # from an earlier run
     directory.mkdir(parents=True)
     trace = directory / "trace"
     command = [sys.executable, "-m", "kproxy", "--listen", "0", "--upstream", "-q", "--no-control", "--trace",
@@ -95,10 +95,10 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
             until("kproxy listens", lambda: proxy.poll() is not None or _address(screen), seconds=30, every=0.05)
             assert proxy.poll() is None, "".join(screen.raw)
             security = ("PLAIN", "alice", "secret") if "--sasl" in scenario.options else ()
-            run = [*prepare(scenario.client), str(_address(screen)), scenario.workload, *security]
-            client = subprocess.Popen(dies_with_us(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            fault_at = _watch(scenario, client, screen, Traced(trace))
-            live = len(screen.said)
+            client_command = [*prepare(scenario.client), str(_address(screen)), scenario.workload, *security]
+            client = subprocess.Popen(dies_with_us(client_command), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            fault_at = _wait_for_report(scenario, client, screen, TraceReader(trace))
+            live_count = len(screen.reports)
         finally:
             if client is not None:
                 client.kill()
@@ -112,17 +112,19 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
             proxy.stdout.close()
     (directory / "printed.txt").write_text("".join(screen.raw))
     if fault_at is None and scenario.api:
-        fault_at = Traced(trace).first_request(scenario.api)
-    return judge(scenario, screen.said, live, fault_at, Traced(trace).severities())
+        fault_at = TraceReader(trace).first_request(scenario.api)
+    return judge(scenario, screen.reports, live_count, fault_at, TraceReader(trace).severities())
 
 
 def _address(screen: Screen) -> str | None:
-    found = (_ADDRESS.search(row) for row in screen.raw)
-    return next((each[1] for each in found if each), None)
+    matches = (_ADDRESS.search(row) for row in screen.raw)
+    return next((match[1] for match in matches if match), None)
 
 
-def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, traced: Traced) -> float | None:
-    """Return when it has been said, or it is too late; the time of the fault."""
+def _wait_for_report(
+    scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, traced: TraceReader
+) -> float | None:
+    """Wait until the fault is reported or time is up; return the time of the fault."""
     started = time.time()
     fault_at: float | None = None
     ended_at: float | None = None
@@ -132,55 +134,59 @@ def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, 
         if client.poll() is not None and ended_at is None:
             ended_at = now
         if not scenario.api:
-            if now > started + RIGHT_S or (ended_at and now > ended_at + ENDED_S):
+            if now > started + FAULTLESS_RUN_S or (ended_at and now > ended_at + ENDED_S):
                 return None
             continue
         if fault_at is None:
             fault_at = traced.first_request(scenario.api)
-        if any(not lacking(scenario, each) for each in screen.said):
-            time.sleep(0.3)  # what is printed with it
+        if any(not missing_facts(scenario, entry) for entry in screen.reports):
+            time.sleep(0.3)  # for the rest of the output
             return fault_at or traced.first_request(scenario.api)
-        late = started + REACHED_S if fault_at is None else fault_at + FIRST_S + SLACK_S
-        if now > late or (ended_at and now > ended_at + ENDED_S):
+        deadline = started + REACHED_S if fault_at is None else fault_at + FIRST_REPORT_S + SLACK_S
+        if now > deadline or (ended_at and now > ended_at + ENDED_S):
             return fault_at
 
 
 def judge(
-    scenario: Scenario, said: list[Said], live: int, fault_at: float | None, severities: Mapping[str, str]
+    scenario: Scenario, reports: list[Report], live: int, fault_at: float | None, severities: Mapping[str, str]
 ) -> Outcome:
-    """What was said first, and whether it is right: a warning or an error comes before what is only information.
+    """Judge the first report: a warning or an error ranks before information.
 
     Args:
-        scenario: What was played.
-        said: What was said, in order.
-        live: How much of it was said before the proxy ended.
-        fault_at: When the fault came.
-        severities: By code.
+        scenario: The scenario.
+        reports: All reports, in order.
+        live: How many of them were printed before the proxy ended.
+        fault_at: Time of the fault.
+        severities: Severities by code.
     """
     if not scenario.api:
-        loud = [said for said in said if severities.get(said.code, "warning") != "info"]
-        return Outcome(scenario, "alarm" if loud else "quiet", str(loud[0]) if loud else "", (), tuple(said), None)
+        alarms = [report for report in reports if severities.get(report.code, "warning") != "info"]
+        return Outcome(
+            scenario, "alarm" if alarms else "quiet", str(alarms[0]) if alarms else "", (), tuple(reports), None
+        )
     if fault_at is None:
-        return Outcome(scenario, "unreached", "", (), tuple(said), None)
-    at_once = [said for said in said[:live] if fault_at - 0.5 <= said.at <= fault_at + FIRST_S + SLACK_S]
-    ranked = sorted(at_once, key=lambda said: severities.get(said.code, "warning") == "info")
-    lacks = lacking(scenario, ranked[0] if ranked else Said(0, "", ""))
-    if not lacks:
-        return Outcome(scenario, "first", str(ranked[0]), (), tuple(said), fault_at)
-    later = any(not lacking(scenario, said) for said in said)
+        return Outcome(scenario, "unreached", "", (), tuple(reports), None)
+    in_time = [
+        report for report in reports[:live] if fault_at - 0.5 <= report.at <= fault_at + FIRST_REPORT_S + SLACK_S
+    ]
+    ranked = sorted(in_time, key=lambda report: severities.get(report.code, "warning") == "info")
+    missing = missing_facts(scenario, ranked[0] if ranked else Report(0, "", ""))
+    if not missing:
+        return Outcome(scenario, "first", str(ranked[0]), (), tuple(reports), fault_at)
+    later = any(not missing_facts(scenario, report) for report in reports)
     first = str(ranked[0]) if ranked else ""
-    return Outcome(scenario, "later" if later else "never", first, lacks, tuple(said), fault_at)
+    return Outcome(scenario, "later" if later else "never", first, missing, tuple(reports), fault_at)
 
 
-class Traced:
-    """What the trace of a run knows; it may still be written."""
+class TraceReader:
+    """Reads the trace of a run, which may still be growing."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._read = 0
 
     def first_request(self, api: str) -> float | None:
-        """When the first request of an API came (s since the epoch); each line is looked at once."""
+        """Return the time of the first request of an API (s since the epoch); each line is read once."""
         needle = f'"api":"{api}"'
         for line in self._new():
             if '"kind":"request"' in line and needle in line:
@@ -188,7 +194,7 @@ class Traced:
         return None
 
     def severities(self) -> dict[str, str]:
-        """The severity of each finding and of stalls, by code; the highest."""
+        """Return the highest severity of findings and stalls, by code."""
         severities: dict[str, str] = {}
         for line in self._new():
             if '"severity"' in line:

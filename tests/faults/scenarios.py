@@ -1,4 +1,4 @@
-"""Scenarios: an API, a fault of the broker, a client that meets it, and what the first line about it must say."""
+"""Scenarios: an API, a fault of the broker, and a client that meets it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 
 from tests.faults.apis import APIS, CLIENTS, JAVA, TestedApi
 
-#: Faults beside errors; `delay` is longer than a client's usual wait for news, and shorter than its request timeout.
-_SILENT: Final = {"drop": "drop", "close": "close", "delay": "delay:7000"}
-#: Workloads of runs without a fault; `come-and-go` is one.
-_RIGHT: Final = (
+#: Faults other than errors; `delay` is longer than a usual poll of a client, and shorter than its request timeout.
+_SILENT_FAULTS: Final = {"drop": "drop", "close": "close", "delay": "delay:7000"}
+#: Workloads of runs without a fault.
+_FAULTLESS_WORKLOADS: Final = (
     "produce", "idempotent", "transactions", "aborts", "offsets", "consume", "static", "next-generation", "read",
 )  # fmt: skip
 
@@ -22,12 +22,12 @@ class Scenario:
     """One run.
 
     Attributes:
-        api: The API that the fault is in; "" for a right run.
+        api: The API with the fault; "" without a fault.
         kind: error, drop, close, delay, layout, empty; right.
-        detail: The error's name, the edit, or the empty array.
-        client: Which one.
-        workload: What it does.
-        options: Of the broker, the quirk included.
+        detail: The name of the error, the edit, or the empty array.
+        client: The name of the client.
+        workload: The workload of the client.
+        options: Options of the broker, including the quirk.
     """
 
     api: str
@@ -45,12 +45,12 @@ class Scenario:
 
 
 def all_scenarios() -> list[Scenario]:
-    """All of them: each client meets each of its APIs at least once where there are enough errors."""
-    return [scenario for api in APIS for scenario in _of_api(api)] + list(_right())
+    """All scenarios: each client meets each of its APIs at least once if there are enough errors."""
+    return [scenario for api in APIS for scenario in _scenarios_of(api)] + list(_faultless_scenarios())
 
 
-def chosen(words: Iterable[str], clients: Iterable[str]) -> list[Scenario]:
-    """Those of these clients whose name has one of the words; all if there are none."""
+def select_scenarios(words: Iterable[str], clients: Iterable[str]) -> list[Scenario]:
+    """Select scenarios of these clients whose name has one of the words; without words, all of them."""
     words, clients = list(words), set(clients) or set(CLIENTS)
     return [
         scenario
@@ -59,7 +59,7 @@ def chosen(words: Iterable[str], clients: Iterable[str]) -> list[Scenario]:
     ]
 
 
-def _of_api(api: TestedApi) -> Iterator[Scenario]:
+def _scenarios_of(api: TestedApi) -> Iterator[Scenario]:
     clients = cycle(client for client in CLIENTS if client in api.workloads)
 
     def scenario(kind: str, detail: str, quirk: str) -> Scenario:
@@ -70,8 +70,8 @@ def _of_api(api: TestedApi) -> Iterator[Scenario]:
     for error in api.errors:
         yield scenario("error", error, f"error:{error}")
     if not api.layout and not api.empty:
-        return  # another workload of an API that has its own row
-    for kind, quirk in _SILENT.items():
+        return  # a further workload of an API that has its own row
+    for kind, quirk in _SILENT_FAULTS.items():
         yield scenario(kind, "", quirk)
     if api.layout:
         yield scenario("layout", api.layout, api.layout)
@@ -79,7 +79,7 @@ def _of_api(api: TestedApi) -> Iterator[Scenario]:
         yield scenario("empty", api.empty, f"value:{api.empty}:[]")
 
 
-def _right() -> Iterator[Scenario]:
+def _faultless_scenarios() -> Iterator[Scenario]:
     for client in CLIENTS:
-        for workload in (*_RIGHT, *(("share",) if client == JAVA else ())):
+        for workload in (*_FAULTLESS_WORKLOADS, *(("share",) if client == JAVA else ())):
             yield Scenario("", "right", "", client, workload, ())

@@ -1,6 +1,6 @@
-"""What a live kproxy has said: the findings and stalls that `-q` printed, with the time at which each appeared.
+"""The output of a live kproxy: the findings and stalls that `-q` printed, with the time of each.
 
-This is the only place that knows what a verdict looks like on the screen.
+Only this module knows the format of the output.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 
 _HEADING: Final = re.compile(r"\d\d:\d\d:\d\d\.\d{3} +#\S+ (.*)")
 _FINDING: Final = re.compile(r" {22}([A-Z]\d{3}) \S+  ")
-_OWN_LINE: Final = re.compile(r"! ([A-Z]\d{3}|stall) ")
+_SEPARATE_REPORT: Final = re.compile(r"! ([A-Z]\d{3}|stall) ")
 
 
 @dataclass(slots=True)
-class Said:
-    """A finding or a stall.
+class Report:
+    """A reported finding or stall.
 
     Attributes:
         at: When it was printed (s since the epoch).
-        code: Of the rule; ``stall``.
+        code: The code of the rule, or ``stall``.
         text: As printed, with its hint.
-        frame: The heading above it, if it is about a frame.
+        frame: The heading above it, if it concerns a frame.
     """
 
     at: float
@@ -38,17 +38,17 @@ class Said:
 
 
 class Screen:
-    """Reads what kproxy prints, in a thread, until it ends."""
+    """Reads the output of kproxy in a thread, until it ends."""
 
     def __init__(self, printed: Iterable[str]) -> None:
-        self.said: list[Said] = []
+        self.reports: list[Report] = []
         self.raw: list[str] = []
         self._frame = ""
         self._thread = threading.Thread(target=self._read, args=(printed,), daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Return when all has been read."""
+        """Wait until all output was read."""
         self._thread.join()
 
     def _read(self, printed: Iterable[str]) -> None:
@@ -57,12 +57,12 @@ class Screen:
             self.take(row.rstrip("\n"), time.time())
 
     def take(self, row: str, at: float) -> None:
-        """Take a row that appeared at this time."""
+        """Parse a row that was printed at this time."""
         if heading := _HEADING.match(row):
             self._frame = heading[1]
-            if own := _OWN_LINE.match(heading[1]):
-                self.said.append(Said(at, own[1], heading[1]))
+            if separate := _SEPARATE_REPORT.match(heading[1]):
+                self.reports.append(Report(at, separate[1], heading[1]))
         elif finding := _FINDING.match(row):
-            self.said.append(Said(at, finding[1], row.strip(), self._frame))
-        elif row.startswith(" " * 27) and self.said:
-            self.said[-1].text += " " + row.strip()
+            self.reports.append(Report(at, finding[1], row.strip(), self._frame))
+        elif row.startswith(" " * 27) and self.reports:
+            self.reports[-1].text += " " + row.strip()

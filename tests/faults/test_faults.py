@@ -1,4 +1,4 @@
-"""A dozen scenarios of the fault matrix, one for each kind that is named first today, and right runs that are quiet."""
+"""A dozen scenarios of the fault matrix, one per kind of fault, and runs without a fault."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Future[Outcome]]:
-    """All of them, three at a time: they wait more than they compute."""
+    """The outcomes of all runs, three at a time: they wait more than they compute."""
     if reason := absent("java", "javac", "mvn", "go"):
         skip(reason)
     for client in CLIENTS:
@@ -48,6 +48,6 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Future[Ou
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_first_line_names_the_fault(name: str, outcomes: Mapping[str, Future[Outcome]]) -> None:
+def test_first_report_names_the_fault(name: str, outcomes: Mapping[str, Future[Outcome]]) -> None:
     outcome = outcomes[name].result()
-    assert outcome.result == ("quiet" if "right/" in name else "first"), (outcome.lacks, [*map(str, outcome.said)])
+    assert outcome.result == ("quiet" if "right/" in name else "first"), (outcome.lacks, [*map(str, outcome.reports)])

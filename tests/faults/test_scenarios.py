@@ -1,4 +1,4 @@
-"""The fault matrix itself: each scenario can be played, each fact can be missed."""
+"""The fault matrix itself: scenarios are valid, and missing facts are detected."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 from dissectors import schemas
 from kproxy.broker.quirks import parse
 from tests.faults.apis import APIS, CLIENTS
-from tests.faults.expectations import lacking
+from tests.faults.expectations import missing_facts
 from tests.faults.run import judge
 from tests.faults.scenarios import Scenario, all_scenarios
-from tests.faults.screen import Said, Screen
+from tests.faults.screen import Report, Screen
 
 SCENARIOS = all_scenarios()
 PRODUCE = Scenario("Produce", "error", "NOT_ENOUGH_REPLICAS", "librdkafka", "produce", ())
-RIGHT = Scenario("", "right", "", "java", "consume", ())
+FAULTLESS = Scenario("", "right", "", "java", "consume", ())
 
 
-def said(at: float, text: str, code: str = "S047") -> Said:
-    return Said(at, code, f"{code} some-name  {text}")
+def report(at: float, text: str, code: str = "S047") -> Report:
+    return Report(at, code, f"{code} some-name  {text}")
 
 
-NAMED = "Produce got NOT_ENOUGH_REPLICAS 9 times hint: start the brokers of its replicas"
+FULL_REPORT = "Produce got NOT_ENOUGH_REPLICAS 9 times hint: start the brokers of its replicas"
 
 
 def test_every_quirk_is_valid() -> None:
@@ -32,7 +32,7 @@ def test_every_quirk_is_valid() -> None:
         assert scenario.kind == "right" or parse(options["--quirk"])
 
 
-def test_there_are_enough_of_them() -> None:
+def test_scenarios_cover_all_apis_and_clients() -> None:
     names = Counter(scenario.name for scenario in SCENARIOS)
     assert not [name for name, count in names.items() if count > 1]
     assert len(names) >= 400
@@ -44,46 +44,46 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.parametrize("scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda each: each.name)
-def test_a_sentence_about_nothing_has_no_fact(scenario: Scenario) -> None:
-    assert len(lacking(scenario, said(0, "something went wrong hint: call us"))) == 3
-    assert "who" not in lacking(scenario, said(0, "ask the broker, the client and your acl: hint: they know"))
+def test_unspecific_sentence_has_no_fact(scenario: Scenario) -> None:
+    assert len(missing_facts(scenario, report(0, "something went wrong hint: call us"))) == 3
+    assert "who" not in missing_facts(scenario, report(0, "ask the broker, the client and your acl: hint: they know"))
 
 
-def test_a_closed_connection_is_not_said_to_want_a_login() -> None:
+def test_closed_connection_must_not_be_reported_as_a_missing_login() -> None:
     close = Scenario("Metadata", "close", "", "java", "consume", ())
-    right = "the server closed the connection upon Metadata hint: see its log"
-    assert lacking(close, said(0, right)) == ()
-    assert len(lacking(close, said(0, f"{right}; it may require SASL"))) == 3
+    valid_text = "the server closed the connection upon Metadata hint: see its log"
+    assert missing_facts(close, report(0, valid_text)) == ()
+    assert len(missing_facts(close, report(0, f"{valid_text}; it may require SASL"))) == 3
 
 
 @pytest.mark.parametrize(
-    ("lines", "result", "lacks"),
+    ("lines", "result", "missing"),
     [
-        ([said(11, NAMED)], "first", ()),
-        ([said(11, "Produce got NOT_ENOUGH_REPLICAS 9 times")], "never", ("who",)),
-        ([said(11, "the leader moved", "S008"), said(12, NAMED)], "later", ("API", "error", "who")),
-        ([said(11, "it took 2 s", "C012"), said(12, NAMED)], "first", ()),  # information comes after warnings
-        ([said(9, "before the fault", "S008"), said(12, NAMED)], "first", ()),
-        ([said(22, NAMED)], "later", ("API", "error", "who")),
+        ([report(11, FULL_REPORT)], "first", ()),
+        ([report(11, "Produce got NOT_ENOUGH_REPLICAS 9 times")], "never", ("who",)),
+        ([report(11, "the leader moved", "S008"), report(12, FULL_REPORT)], "later", ("API", "error", "who")),
+        ([report(11, "it took 2 s", "C012"), report(12, FULL_REPORT)], "first", ()),  # information comes after warnings
+        ([report(9, "before the fault", "S008"), report(12, FULL_REPORT)], "first", ()),
+        ([report(22, FULL_REPORT)], "later", ("API", "error", "who")),
         ([], "never", ("API", "error", "who")),
     ],
 )
-def test_what_is_said_first_counts(lines: list[Said], result: str, lacks: tuple[str, ...]) -> None:
+def test_first_report_decides(lines: list[Report], result: str, missing: tuple[str, ...]) -> None:
     outcome = judge(PRODUCE, lines, len(lines), 10.0, {"C012": "info"})
-    assert (outcome.result, outcome.lacks) == (result, lacks)
+    assert (outcome.result, outcome.lacks) == (result, missing)
 
 
-def test_what_is_said_at_the_end_is_later() -> None:
-    assert judge(PRODUCE, [said(11, NAMED)], 0, 10.0, {}).result == "later"
-    assert judge(PRODUCE, [said(11, NAMED)], 1, None, {}).result == "unreached"
+def test_report_at_the_end_counts_as_later() -> None:
+    assert judge(PRODUCE, [report(11, FULL_REPORT)], 0, 10.0, {}).result == "later"
+    assert judge(PRODUCE, [report(11, FULL_REPORT)], 1, None, {}).result == "unreached"
 
 
-def test_a_right_run_is_quiet() -> None:
-    assert judge(RIGHT, [said(1, "", "C012")], 1, None, {"C012": "info"}).result == "quiet"
-    assert judge(RIGHT, [said(1, "")], 1, None, {"C012": "info"}).result == "alarm"
+def test_run_without_a_fault_is_quiet() -> None:
+    assert judge(FAULTLESS, [report(1, "", "C012")], 1, None, {"C012": "info"}).result == "quiet"
+    assert judge(FAULTLESS, [report(1, "")], 1, None, {"C012": "info"}).result == "alarm"
 
 
-def test_the_screen_is_read_in_entries() -> None:
+def test_screen_is_parsed_into_reports() -> None:
     screen = Screen(
         iter(
             """\
@@ -99,8 +99,8 @@ built-in Kafka 4.4.0: connect clients with bootstrap.servers=localhost:1
         )
     )
     screen.join()
-    assert [(said.code, bool(said.frame)) for said in screen.said] == [
+    assert [(entry.code, bool(entry.frame)) for entry in screen.reports] == [
         ("S008", True), ("L003", True), ("C004", False), ("stall", False),
     ]  # fmt: skip
-    assert str(screen.said[0]).endswith("Metadata names broker 1 hint: check that both are connected")
-    assert str(screen.said[2]).endswith("no answer to Heartbeat hint: answer it")
+    assert str(screen.reports[0]).endswith("Metadata names broker 1 hint: check that both are connected")
+    assert str(screen.reports[2]).endswith("no answer to Heartbeat hint: answer it")

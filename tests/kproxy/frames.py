@@ -1,4 +1,4 @@
-"""Frames for tests, written by the project's own encoder from values."""
+"""Frames for tests, encoded from values by the encoder of the project."""
 
 from typing import Any
 
@@ -11,28 +11,28 @@ def request(
     api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1, client_id: str | None = "test"
 ) -> bytes:
     """A request frame with its length prefix."""
-    found = api_by_name(api)
-    assert found is not None
-    known = api_layouts(found.key, version)
-    assert known is not None
+    known_api = api_by_name(api)
+    assert known_api is not None
+    layouts = api_layouts(known_api.key, version)
+    assert layouts is not None
     header = {
-        "request_api_key": found.key,
+        "request_api_key": known_api.key,
         "request_api_version": version,
         "correlation_id": correlation_id,
         "client_id": client_id,
     }
-    return framed(encode(known.request_header, header) + encode(known.request, body))
+    return framed(encode(layouts.request_header, header) + encode(layouts.request, body))
 
 
 def response(api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1) -> bytes:
     """A response frame with its length prefix."""
-    found = api_by_name(api)
-    assert found is not None
-    known = api_layouts(found.key, version)
-    assert known is not None
-    return framed(encode(known.response_header, {"correlation_id": correlation_id}) + encode(known.response, body))
+    known_api = api_by_name(api)
+    assert known_api is not None
+    layouts = api_layouts(known_api.key, version)
+    assert layouts is not None
+    return framed(encode(layouts.response_header, {"correlation_id": correlation_id}) + encode(layouts.response, body))
 
 
 def framed(data: bytes) -> bytes:
-    """`data` behind its length."""
+    """`data` with a length prefix."""
     return len(data).to_bytes(4, "big") + data

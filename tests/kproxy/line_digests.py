@@ -1,4 +1,4 @@
-"""What `kproxy dissect --json` prints for recorded traffic and the example captures, as digests.
+"""Digests of the output of `kproxy dissect --json` for recorded traffic and the example captures.
 
 ``python -m tests.kproxy.line_digests`` writes them to tests/data/lines.json. After a change that is meant to alter
 lines, ``python benchmarks/same_lines.py OLD_CHECKOUT tests/data/traffic/*.gz captures/*.gz`` shows which ones differ.
@@ -18,8 +18,8 @@ CAPTURES = sorted([*ROOT.glob("tests/data/traffic/*.pcap.gz"), *ROOT.glob("captu
 DETAILS = ("summary", "full")
 
 
-def printed(capture: Path, detail: str) -> bytes:
-    """The lines of a capture."""
+def print_lines(capture: Path, detail: str) -> bytes:
+    """Return the lines of a capture."""
     with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
         text.flush()
@@ -28,7 +28,7 @@ def printed(capture: Path, detail: str) -> bytes:
 
 def digests(capture: Path) -> dict[str, object]:
     """The number of lines, and a digest of them for each detail."""
-    lines = {detail: printed(capture, detail) for detail in DETAILS}
+    lines = {detail: print_lines(capture, detail) for detail in DETAILS}
     return {"lines": lines[DETAILS[0]].count(b"\n")} | {
         detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
     }

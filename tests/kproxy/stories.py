@@ -1,4 +1,4 @@
-"""Stories: conversations as lines that a person reads and the inspector hears, for the rules' pages and tests.
+"""Stories: conversations as readable lines that are fed to an inspector, for the pages of rules and for tests.
 
     # a comment; a line that begins with a space goes on with the one before it
     > Metadata v9 {"topics": [{"name": "orders"}]}        a request on connection 1, opened when first used
@@ -94,7 +94,7 @@ class _Talk:
 
 @dataclass
 class Teller:
-    """Tells a story to an inspector; `lines` is what that said."""
+    """Feeds a story to an inspector; `lines` are the trace lines that it returned."""
 
     inspector: Inspector = field(default_factory=lambda: Inspector("story"))
     at: int = BEGIN
@@ -104,7 +104,7 @@ class Teller:
     registry: Registered | None = None
 
     def tell(self, text: str) -> None:
-        """Take the lines of a story."""
+        """Feed the lines of a story."""
         for line in _logical_lines(text):
             self._line(line)
 
@@ -119,21 +119,21 @@ class Teller:
         elif match := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?( behind)?", line):
             number = self._connection(match[1])
             frames = None if match[4] is None else int(match[4])
-            way = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
+            direction = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
             self.lines += self.inspector.lose(
-                number, way, int(match[3]), at=self._now(), frames=frames,
+                number, direction, int(match[3]), at=self._now(), frames=frames,
                 reason=INSPECTOR_WAS_BEHIND if match[5] else "lost in the capture",
             )  # fmt: skip
         elif match := re.fullmatch(r"(\d*)\s*differ ([<>]) (\d+) size=(\d+) differing=(\d+)", line):
             number = self._connection(match[1])
-            way = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
-            differ = BytesDiffer(way, int(match[3]), self._now(), int(match[4]), int(match[5]))
-            self.lines += self.inspector.bytes_differ(number, differ)
+            direction = Direction.REQUEST if match[2] == ">" else Direction.RESPONSE
+            difference = BytesDiffer(direction, int(match[3]), self._now(), int(match[4]), int(match[5]))
+            self.lines += self.inspector.bytes_differ(number, difference)
         elif match := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
             number = self._connection(match[1])
             side, by, reason = match[2], match[3], TlsReason(match[4])
-            failed = TlsFailed(self._now(), side, by, reason, remedy=remedy(side, by, reason))
-            self.lines += self.inspector.tls_failed(number, failed)
+            tls_failure = TlsFailed(self._now(), side, by, reason, remedy=remedy(side, by, reason))
+            self.lines += self.inspector.tls_failed(number, tls_failure)
         elif match := re.fullmatch(r"unreachable client=(\S+) server=(\S+) reason=(\w+)", line):
             failed_connect = ConnectFailed(self._now(), match[1], match[2], ConnectFailure[match[3]])
             self.attempts += 1
@@ -167,71 +167,81 @@ class Teller:
         self.lines += self.inspector.open(number, at=self._now(), **(options | _options(text)))
 
     def _connection(self, number: str) -> int:
-        which = int(number or 1)
-        if which not in self.talks:
-            self._open(which, "")
-        return which
+        connection = int(number or 1)
+        if connection not in self.talks:
+            self._open(connection, "")
+        return connection
 
     def _frame(self, match: re.Match[str]) -> None:
         number = self._connection(match["number"])
         talk = self.talks[number]
-        way = Direction.REQUEST if match["way"] == ">" else Direction.RESPONSE
+        direction = Direction.REQUEST if match["way"] == ">" else Direction.RESPONSE
         if match["hex"]:
             data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), match["bytes"])
             frame = bytes.fromhex(re.sub(r"\s", "", data))
-        elif way is Direction.REQUEST:
+        elif direction is Direction.REQUEST:
             frame = self._request(talk, match)
         else:
             frame = self._response(talk, match)
         if match["skipped"]:
             size = len(frame) - 4
             self.lines += self.inspector.skip(
-                number, way, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND
+                number, direction, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND
             )
         else:
-            self.lines += self.inspector.data(number, way, frame, at=self._now())
+            self.lines += self.inspector.data(number, direction, frame, at=self._now())
 
     def _request(self, talk: _Talk, match: re.Match[str]) -> bytes:
-        key, version, known = _plan(match["api"], int(match["version"]))
+        key, version, layouts = _find_layouts(match["api"], int(match["version"]))
         talk.correlation_id = int(match["id"]) if match["id"] else talk.correlation_id + 1
         body = json.loads(match["body"] or "{}")
         header = {
             "request_api_key": key,
             "request_api_version": version,
             "correlation_id": talk.correlation_id,
-            **_client(match["client"] or "app"),
+            **_client_fields(match["client"] or "app"),
         }
         if not (key == 0 and body.get("acks") == 0):
-            talk.in_flight.append((talk.correlation_id, known, version))
-        return _written(known.request_header, header, known.request, body, match["edit"])
+            talk.in_flight.append((talk.correlation_id, layouts, version))
+        return _encode_frame(layouts.request_header, header, layouts.request, body, match["edit"])
 
     def _response(self, talk: _Talk, match: re.Match[str]) -> bytes:
         correlation_id = int(match["id"]) if match["id"] else talk.in_flight[0][0] if talk.in_flight else 0
-        asked = next((each for each in talk.in_flight if each[0] == correlation_id), None)
-        if asked is not None:
-            talk.in_flight.remove(asked)
-        known = _plan(match["api"], int(match["version"]))[2] if match["api"] else asked[1] if asked else None
-        if known is None:
+        answered_request = next((waiting for waiting in talk.in_flight if waiting[0] == correlation_id), None)
+        if answered_request is not None:
+            talk.in_flight.remove(answered_request)
+        layouts = (
+            _find_layouts(match["api"], int(match["version"]))[2]
+            if match["api"]
+            else answered_request[1]
+            if answered_request
+            else None
+        )
+        if layouts is None:
             raise ValueError(f"no request {correlation_id} waits: say how the response is written, as Api vN")
         header = {"correlation_id": correlation_id}
-        return _written(known.response_header, header, known.response, json.loads(match["body"] or "{}"), match["edit"])
+        return _encode_frame(
+            layouts.response_header, header, layouts.response, json.loads(match["body"] or "{}"), match["edit"]
+        )
 
 
-def _client(name: str) -> dict[str, str | None]:
+def _client_fields(name: str) -> dict[str, str | None]:
     client_id, _, instance = name.partition("@")
-    made: dict[str, str | None] = {"client_id": None if client_id == "null" else client_id}
-    return {**made, "client_instance_id": instance} if instance else made
+    client: dict[str, str | None] = {"client_id": None if client_id == "null" else client_id}
+    return {**client, "client_instance_id": instance} if instance else client
 
 
-def _written(header: Layout, head: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None) -> bytes:
+def _encode_frame(
+    header: Layout, header_values: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None
+) -> bytes:
     """The frame of a header and a body, with an edit if there is one."""
     if edit is None:
-        return framed(encode(header, head) + encode(body, prepared(body, values)))
-    right = frame_layout(header, body)
-    made = _edit(edit, body)
-    written = made.apply(right).fields[1].struct
-    assert written is not None
-    return write(made, right, {"header": head, "body": prepared(written, values)})
+        return framed(encode(header, header_values) + encode(body, prepared(body, values)))
+    layout = frame_layout(header, body)
+    applied_edit = _edit(edit, body)
+    edited_body = applied_edit.apply(layout).fields[1].struct
+    assert edited_body is not None
+    return write(applied_edit, layout, {"header": header_values, "body": prepared(edited_body, values)})
 
 
 def _edit(text: str, body: Layout) -> Edit:
@@ -244,18 +254,20 @@ def _edit(text: str, body: Layout) -> Edit:
     return edit_for(kind, parameters)(body)
 
 
-def _plan(api: str, version: int) -> tuple[int, int, ApiLayouts]:
-    found = api_by_name(api)
-    if found is None:
+def _find_layouts(api: str, version: int) -> tuple[int, int, ApiLayouts]:
+    known_api = api_by_name(api)
+    if known_api is None:
         raise ValueError(f"unknown API {api}")
-    known = api_layouts(found.key, version)
-    if known is None:
+    layouts = api_layouts(known_api.key, version)
+    if layouts is None:
         raise ValueError(f"{api} has no version {version}")
-    return found.key, version, known
+    return known_api.key, version, layouts
 
 
 def _options(text: str) -> dict[str, Any]:
-    return {name: value if given else True for name, given, value in (word.partition("=") for word in text.split())}
+    return {
+        name: value if has_value else True for name, has_value, value in (word.partition("=") for word in text.split())
+    }
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -272,31 +284,31 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield logical
 
 
-def prepared(of: Layout, values: dict[str, Any]) -> dict[str, Any]:
-    """JSON values as `encode` takes them.
+def prepared(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
+    """Convert JSON values to those that `encode` takes.
 
     Raises:
         ValueError: A name that the layout does not have: a story must not contain fields that are not written.
     """
-    fields = {one.name: one for one in (*of.fields, *of.tagged)}
-    if unknown := values.keys() - fields.keys() - {"_tags"}:
-        raise ValueError(f"{of.name} has no {', '.join(sorted(unknown))}; it has {', '.join(fields)}")
+    fields = {field.name: field for field in (*struct.fields, *struct.tagged)}
+    if unknown_names := values.keys() - fields.keys() - {"_tags"}:
+        raise ValueError(f"{struct.name} has no {', '.join(sorted(unknown_names))}; it has {', '.join(fields)}")
     return {
         name: _value(fields[name], value) if name in fields else [[tag, _bytes(data)] for tag, data in value]
         for name, value in values.items()
     }
 
 
-def _value(one: Field, value: Any) -> Any:
+def _value(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, dict) and value.keys() == {"repeat", "times"}:
         value = value["repeat"] * value["times"]
-    if one.struct is not None:
-        return [prepared(one.struct, element) for element in value] if one.array else prepared(one.struct, value)
-    if one.type not in {"bytes", "records"}:
+    if field.struct is not None:
+        return [prepared(field.struct, element) for element in value] if field.array else prepared(field.struct, value)
+    if field.type not in {"bytes", "records"}:
         return value
-    return [_bytes(element) for element in value] if one.array else _bytes(value)
+    return [_bytes(element) for element in value] if field.array else _bytes(value)
 
 
 def _bytes(value: Any) -> bytes:
@@ -327,7 +339,7 @@ def _text(value: Any) -> Any:
 
 
 def told(text: str) -> list[Line]:
-    """What the inspector says of a story."""
+    """The trace lines of a story."""
     teller = Teller()
     teller.tell(text)
     return teller.lines
@@ -335,10 +347,10 @@ def told(text: str) -> list[Line]:
 
 def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingLine]:
     """The findings of a story in their order, of one rule if `code` is given."""
-    found: list[FindingEntry | FindingLine] = []
+    all_findings: list[FindingEntry | FindingLine] = []
     for line in told(text):
         if isinstance(line, FindingLine):
-            found.append(line)
+            all_findings.append(line)
         elif isinstance(line, RequestLine | ResponseLine):
-            found += line.findings
-    return [finding for finding in found if code in (None, finding.code)]
+            all_findings += line.findings
+    return [finding for finding in all_findings if code in (None, finding.code)]

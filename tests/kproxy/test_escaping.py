@@ -1,4 +1,4 @@
-"""Hostile text in each language of a generated file, judged by a reader of that language."""
+"""Hostile text in each language of a generated file, checked with a parser of that language."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_FOR_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 
 
 @pytest.mark.parametrize("text", [HOSTILE, f"{HOSTILE}\udcff\ud800\0", "a b", "", "ö", "'"])
-def test_python_reads_only_text(text: str) -> None:
+def test_python_parses_escaped_text_as_text(text: str) -> None:
     source = f'"""{escaping.python_docstring(text)}"""\nx = 1  # {escaping.python_comment(text)}\n'
     docstring, assignment = ast.parse(source).body
     assert isinstance(docstring, ast.Expr)
@@ -38,28 +38,28 @@ def test_python_reads_only_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, f"{HOSTILE}\udcff", "a b", "", "ö", "'"])
-def test_a_shell_reads_one_word(text: str) -> None:
+def test_shell_parses_escaped_text_as_one_word(text: str) -> None:
     word = escaping.shell_word(text)
     assert not NOT_FOR_TERMINALS.search(word)
-    done = subprocess.run(["bash", "-c", f"printf '%s\\0' {word}"], capture_output=True, check=True)
-    assert done.stdout == text.encode("utf-8", "surrogateescape") + b"\0"
+    process = subprocess.run(["bash", "-c", f"printf '%s\\0' {word}"], capture_output=True, check=True)
+    assert process.stdout == text.encode("utf-8", "surrogateescape") + b"\0"
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "`", "a``b", "plain"])
-def test_markdown_has_one_code_span(text: str) -> None:
-    made = escaping.markdown_code(text)
-    fence = re.match("`+", made)
+def test_markdown_has_a_single_code_span(text: str) -> None:
+    code = escaping.markdown_code(text)
+    fence = re.match("`+", code)
     assert fence is not None
-    assert fence[0] not in re.findall("`+", made[len(fence[0]) : -len(fence[0])])
-    assert not NOT_FOR_TERMINALS.search(made)
+    assert fence[0] not in re.findall("`+", code[len(fence[0]) : -len(fence[0])])
+    assert not NOT_FOR_TERMINALS.search(code)
 
 
-def test_json_is_equal_after_parsing_and_harmless_before() -> None:
+def test_json_is_harmless_and_parses_back() -> None:
     value = {HOSTILE: HOSTILE + "ö \U0001f600"}
-    made = encode_json(value)
-    assert json.loads(made) == value
-    assert not NOT_FOR_TERMINALS.search(made.decode())
-    assert "ö \U0001f600".encode() in made
+    encoded = encode_json(value)
+    assert json.loads(encoded) == value
+    assert not NOT_FOR_TERMINALS.search(encoded.decode())
+    assert "ö \U0001f600".encode() in encoded
 
 
 def test_trace_lines_are_harmless() -> None:
@@ -84,11 +84,11 @@ def test_trace_lines_are_harmless() -> None:
     assert not NOT_FOR_TERMINALS.search(out.decode().replace("\n", ""))
 
 
-def test_messages_cannot_act_on_the_terminal_or_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_are_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     stderr.warn(f"{HOSTILE}\udcff\0: no such file")
-    shown = capsys.readouterr().err
-    assert not NOT_FOR_TERMINALS.search(shown)
-    assert shown.count("\n") == 1
+    output = capsys.readouterr().err
+    assert not NOT_FOR_TERMINALS.search(output)
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [["dissect", HOSTILE], [f"--{HOSTILE}"], [HOSTILE], ["rules", HOSTILE],
@@ -102,24 +102,26 @@ def test_errors_of_the_command_line_are_one_line(capsys: pytest.CaptureFixture[s
         status = main(words)
     except SystemExit as end:
         status = int(str(end.code))
-    shown = capsys.readouterr()
+    output = capsys.readouterr()
     assert status
-    assert not NOT_FOR_TERMINALS.search(shown.err + shown.out)
-    assert "\nimport os" not in shown.err + shown.out
+    assert not NOT_FOR_TERMINALS.search(output.err + output.out)
+    assert "\nimport os" not in output.err + output.out
 
 
 @pytest.fixture(scope="module")
 def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A capture and a trace with a hostile name, and hostile text in every string of the trace that is free."""
+    """A capture and a trace with a hostile name, and hostile text in every free text of the trace."""
     directory = tmp_path_factory.mktemp("hostile")
     name = HOSTILE.replace("/", "\u2215")[:80]
     capture, trace = directory / f"{name}.pcap", directory / f"{name}.jsonl"
     capture.write_bytes(gzip.decompress(CAPTURE.read_bytes()))
-    made = directory / "made.json"
-    with made.open("w") as file, pytest.MonkeyPatch.context() as patch:
+    json_path = directory / "made.json"
+    with json_path.open("w") as file, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", file)
         main(["dissect", "--json", "--detail", "raw", str(CAPTURE)])
-    trace.write_text("".join(json.dumps(_hostile(json.loads(line))) + "\n" for line in made.read_text().splitlines()))
+    trace.write_text(
+        "".join(json.dumps(_hostile(json.loads(line))) + "\n" for line in json_path.read_text().splitlines())
+    )
     return capture, trace
 
 
@@ -146,18 +148,18 @@ class _Page(HTMLParser):
 
 def _run(capfdbinary: pytest.CaptureFixture[bytes], *words: str) -> str:
     main(words)
-    done = capfdbinary.readouterr()
-    errors = done.err.decode()
+    output = capfdbinary.readouterr()
+    errors = output.err.decode()
     assert not NOT_FOR_TERMINALS.search(errors), errors
     assert "Traceback" not in errors
-    return done.out.decode()
+    return output.out.decode()
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_no_output_of_a_hostile_file_acts(
-    capfdbinary: pytest.CaptureFixture[bytes], hostile_files: tuple[Path, Path], which: int
+@pytest.mark.parametrize("index", [0, 1])
+def test_outputs_of_a_hostile_file_are_harmless(
+    capfdbinary: pytest.CaptureFixture[bytes], hostile_files: tuple[Path, Path], index: int
 ) -> None:
-    file = str(hostile_files[which])
+    file = str(hostile_files[index])
 
     def run(*words: str) -> str:
         text = _run(capfdbinary, *words)
@@ -175,18 +177,18 @@ def test_no_output_of_a_hostile_file_acts(
     json.loads(run("dissect", "--findings", "--format", "sarif", file))
     ElementTree.fromstring(run("dissect", "--findings", "--format", "junit", file))
     run("diff", file, str(CAPTURE))
-    page, plain = (_Page(run("dissect", "--html", each)).tags for each in (file, str(CAPTURE)))
-    assert page == plain
+    page, expected = (_Page(run("dissect", "--html", path)).tags for path in (file, str(CAPTURE)))
+    assert page == expected
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_an_exported_test_has_only_its_own_statements(
-    capfdbinary: pytest.CaptureFixture[bytes], hostile_files: tuple[Path, Path], which: int
+@pytest.mark.parametrize("index", [0, 1])
+def test_exported_test_has_only_its_own_statements(
+    capfdbinary: pytest.CaptureFixture[bytes], hostile_files: tuple[Path, Path], index: int
 ) -> None:
-    source = _run(capfdbinary, "export-test", str(hostile_files[which]), "0:2")
+    source = _run(capfdbinary, "export-test", str(hostile_files[index]), "0:2")
     assert source.isascii()
     docstring, assignment, function = ast.parse(source).body
     assert isinstance(docstring, ast.Expr)
     assert isinstance(assignment, ast.Assign)
     assert isinstance(function, ast.FunctionDef)
-    assert all(isinstance(each, ast.Assign | ast.Assert) for each in function.body)
+    assert all(isinstance(statement, ast.Assign | ast.Assert) for statement in function.body)

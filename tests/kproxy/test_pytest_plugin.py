@@ -1,4 +1,4 @@
-"""The pytest plugin, in a run of its own: which findings fail a test, and what its author reads."""
+"""The pytest plugin in a separate run: the findings that fail a test, and the messages."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_unknown_limit(kproxy_broker):
 """
 
 
-def run(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "-q", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
 
@@ -80,7 +80,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     (directory / "pytest.ini").write_text(
         "[pytest]\nkproxy_fail_on = error\nasyncio_default_fixture_loop_scope = function\n"
     )
-    return run(directory).stdout
+    return run_pytest(directory).stdout
 
 
 def test_findings_fail_the_tests_that_do_not_ignore_them(output: str) -> None:
@@ -112,14 +112,14 @@ def test_findings_fail_the_tests_that_do_not_ignore_them(output: str) -> None:
         "kproxy cannot start: --rule H020:call=3: H020 has no limit 'call'; it has ",
     ],
 )
-def test_the_author_of_a_test_reads_one_sentence(output: str, sentence: str) -> None:
+def test_failures_are_reported_in_one_sentence(output: str, sentence: str) -> None:
     assert sentence in output
     assert "Traceback" not in output
     assert "pytest_plugin.py" not in output
 
 
-def test_a_wrong_setting_of_the_project_ends_the_run(tmp_path: Path) -> None:
+def test_invalid_project_setting_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nkproxy_fail_on = often\n")
-    done = run(tmp_path)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: kproxy: invalid fail_on 'often': use info, warning, error, never" in done.stderr
+    process = run_pytest(tmp_path)
+    assert process.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "ERROR: kproxy: invalid fail_on 'often': use info, warning, error, never" in process.stderr

@@ -1,6 +1,6 @@
-"""Right traffic is silent: no finding of severity warning or above on real captures and on Kafka's own frames.
+"""Valid traffic has no findings of severity warning or above: real captures, and frames that Kafka wrote.
 
-Where a real client or broker misbehaves in a capture, the finding stands here with why it is right.
+Where a real client or broker misbehaves in a capture, the finding is listed here with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dissectors.messages.message import read_request, read_response
 from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.capture_results import DATA, findings_of
 
-#: (capture, code) -> why that finding is right.
+#: (capture, code) -> why the finding is correct.
 RIGHT = {
     ("confluent-3.9.1", "L010"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
     ("confluent-4.3.1", "L010"): "the same",
@@ -39,14 +39,14 @@ def is_incompatible(row: dict[str, Any]) -> bool:
 @pytest.mark.parametrize(
     "path", sorted([*(DATA / "pcap").glob("*.pcap.gz"), *(DATA / "bugs").glob("none--*")]), ids=lambda path: path.name
 )
-def test_real_captures_are_silent(path: Path) -> None:
+def test_real_captures_have_no_findings(path: Path) -> None:
     name = path.name.removesuffix(".pcap.gz")
-    loud = [
+    reported = [
         f"{finding.code} {finding.message}"
         for _, finding in findings_of(path)
         if finding.severity != "info" and (name, finding.code) not in RIGHT
     ]
-    assert loud == []
+    assert reported == []
 
 
 @pytest.mark.parametrize(
@@ -58,24 +58,26 @@ def test_real_captures_are_silent(path: Path) -> None:
         pytest.param("corpus-seed1", 1, marks=pytest.mark.wide),
     ],
 )
-def test_frames_that_kafka_wrote_are_silent(name: str, step: int) -> None:
-    loud: Counter[str] = Counter()
+def test_frames_of_kafka_have_no_findings(name: str, step: int) -> None:
+    reported: Counter[str] = Counter()
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
         for row in map(json.loads, islice(rows, 0, None, step)):
             if row["type"] in ("request", "response") and not is_incompatible(row):
-                loud.update(f"{finding.code} {row['api']}" for finding in findings(row) if is_loud(finding))
-    for throttled in [row for row in loud if row.startswith("S036 ")]:
-        del loud[throttled]  # throttle times are random numbers here, most of them days
-    assert not loud
+                reported.update(
+                    f"{finding.code} {row['api']}" for finding in findings_of_frame(row) if is_reported(finding)
+                )
+    for throttle_row in [row for row in reported if row.startswith("S036 ")]:
+        del reported[throttle_row]  # throttle times are random numbers in the corpus, mostly days
+    assert not reported
 
 
-def is_loud(finding: Finding) -> bool:
-    """Whether a finding in a right frame is wrong. The corpora have any error code, which family E reports."""
+def is_reported(finding: Finding) -> bool:
+    """Whether a finding in a valid frame counts. The corpora have random error codes, which family E reports."""
     return finding.severity != "info" and finding.code[0] != "E"
 
 
-def findings(row: dict[str, Any]) -> list[Finding]:
-    """What the rules say of a lone frame, as `kproxy explain` has them."""
+def findings_of_frame(row: dict[str, Any]) -> list[Finding]:
+    """The findings of the rules in a single frame, as in `kproxy explain`."""
     event, connection_state = (
         lone_event(bytes.fromhex(row["frame_hex"]), row),
         ConnectionState(RunState(rules.trackers())),

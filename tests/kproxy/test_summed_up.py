@@ -1,4 +1,4 @@
-"""What lines sum up of real traffic, held to what the clients themselves went on to do and to what tshark reads."""
+"""Summaries in trace lines of real traffic, compared with later requests of the clients and with tshark."""
 
 from __future__ import annotations
 
@@ -21,27 +21,31 @@ def frames_of(name: str, detail: Detail = Detail.SUMMARY) -> Iterator[RequestLin
             yield line
 
 
-class Fetching:
-    """Where the consumer of one connection stands: by its own words, which are its requests."""
+class ConsumerPosition:
+    """The position of the consumer of one connection, according to its requests."""
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
-        self.told: list[tuple[int, list[tuple[tuple[str, int], int]]]] = []
+        self.pending: list[tuple[int, list[tuple[tuple[str, int], int]]]] = []
 
-    def ask(self, body: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-        """The lag of each topic answered before, as that line has it and as the next request shows."""
+    def read_request(self, body: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+        """Yield the lag of each earlier response: as reported in its line, and as this request shows."""
         for topic in body["topics"]:
-            for part in topic["partitions"]:
-                self.offsets[_topic(topic), part["partition"]] = part["fetch_offset"]
-        for lag, ends in self.told if body["topics"] else ():  # else a session without news, or its end
-            yield lag, sum(max(end - self.offsets[place], 0) for place, end in ends)
-        self.told.clear()
+            for partition in topic["partitions"]:
+                self.offsets[_topic(topic), partition["partition"]] = partition["fetch_offset"]
+        for lag, end_offsets in (
+            self.pending if body["topics"] else ()
+        ):  # otherwise the fetch session has no changes, or ends
+            yield lag, sum(max(end - self.offsets[topic_partition], 0) for topic_partition, end in end_offsets)
+        self.pending.clear()
 
-    def answer(self, line: ResponseLine, body: Mapping[str, Any]) -> None:
+    def read_response(self, line: ResponseLine, body: Mapping[str, Any]) -> None:
         for entry, topic in zip(line.topics, body["responses"], strict=True):
-            ends = [((_topic(topic), row["partition_index"]), row["high_watermark"]) for row in topic["partitions"]]
+            end_offsets = [
+                ((_topic(topic), row["partition_index"]), row["high_watermark"]) for row in topic["partitions"]
+            ]
             if entry.lag is not None:
-                self.told.append((entry.lag, ends))
+                self.pending.append((entry.lag, end_offsets))
 
 
 def _topic(row: Mapping[str, Any]) -> str:
@@ -50,7 +54,7 @@ def _topic(row: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "answers", "behind"),
+    ("name", "response_count", "lagging_count"),
     [
         ("aiokafka-4.3.1", 20, 0),
         ("confluent-3.9.1", 40, 0),
@@ -59,25 +63,25 @@ def _topic(row: Mapping[str, Any]) -> str:
         ("three-brokers-java-4.3.1", 91, 0),  # sessions
     ],
 )
-def test_lag_is_what_lies_ahead_of_where_the_consumer_asks_next(name: str, answers: int, behind: int) -> None:
-    consumers: dict[str, Fetching] = {}
+def test_lag_matches_the_next_fetch_offset(name: str, response_count: int, lagging_count: int) -> None:
+    consumers: dict[str, ConsumerPosition] = {}
     lags: list[int] = []
     for line in frames_of(name, Detail.FULL):
         if line.api != "Fetch" or line.body is None:
             continue
-        consumer = consumers.setdefault(line.connection_id, Fetching())
+        consumer = consumers.setdefault(line.connection_id, ConsumerPosition())
         if isinstance(line, ResponseLine):
             if line.body["responses"]:
-                consumer.answer(line, line.body)
+                consumer.read_response(line, line.body)
             continue
-        for told, seen in consumer.ask(line.body):
-            assert told == seen, line
-            lags.append(told)
-    assert (len(lags), sum(lag > 0 for lag in lags)) == (answers, behind)
+        for reported_lag, actual_lag in consumer.read_request(line.body):
+            assert reported_lag == actual_lag, line
+            lags.append(reported_lag)
+    assert (len(lags), sum(lag > 0 for lag in lags)) == (response_count, lagging_count)
 
 
-class Read(NamedTuple):
-    """What tshark reads in a capture, and how often.
+class TsharkCounts(NamedTuple):
+    """Values that tshark reads in a capture, with their counts.
 
     tshark -r FILE -Y kafka -T fields -e kafka.api_key -e kafka.generation_id, -e kafka.client_software_name
     -e kafka.client_software_version, and -e kafka.batch_codec, which is a list for each frame.
@@ -89,7 +93,7 @@ class Read(NamedTuple):
 
 
 TSHARK = {
-    "kcat-4.3.1": Read(
+    "kcat-4.3.1": TsharkCounts(
         {("JoinGroup", -1): 3, ("JoinGroup", 1): 1, ("JoinGroup", 3): 1, ("JoinGroup", 4): 2, ("JoinGroup", 5): 1,
          ("SyncGroup", 1): 1, ("SyncGroup", 3): 1, ("SyncGroup", 4): 2, ("SyncGroup", 5): 1, ("OffsetCommit", 1): 1,
          ("Heartbeat", 1): 1, ("Heartbeat", 3): 7, ("Heartbeat", 4): 24, ("Heartbeat", 5): 6},
@@ -97,7 +101,7 @@ TSHARK = {
         {(11, ("none", "gzip", "snappy", "lz4", "zstd")): 2, (1, ("none",)): 7, (1, ("gzip",)): 1,
          (1, ("snappy",)): 1, (1, ("lz4",)): 1, (1, ("zstd",)): 1},
     ),
-    "sarama_v0.11.0.0-3.9.1": Read(
+    "sarama_v0.11.0.0-3.9.1": TsharkCounts(
         {("JoinGroup", 1): 1, ("JoinGroup", 2): 2, ("JoinGroup", 3): 1, ("OffsetCommit", 1): 4,
          ("SyncGroup", 1): 1, ("SyncGroup", 2): 2, ("SyncGroup", 3): 1,
          ("Heartbeat", 1): 2, ("Heartbeat", 2): 7, ("Heartbeat", 3): 1},
@@ -110,17 +114,17 @@ TSHARK = {
 
 
 @pytest.mark.parametrize("name", sorted(TSHARK))
-def test_generations_software_and_batches_are_those_that_tshark_reads(name: str) -> None:
+def test_generations_software_and_batches_match_tshark(name: str) -> None:
     generations: Counter[tuple[str | None, int]] = Counter()
     software: Counter[tuple[str, str | None]] = Counter()
     batches: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for line in frames_of(name):
-        asks = isinstance(line, RequestLine)
-        if line.generation_id is not None and asks == (line.api != "JoinGroup"):  # whose response alone has one
+        is_request = isinstance(line, RequestLine)
+        if line.generation_id is not None and is_request == (line.api != "JoinGroup"):  # only its response has one
             generations[line.api, line.generation_id] += 1
-        if asks and line.software_name is not None:
+        if is_request and line.software_name is not None:
             software[line.software_name, line.software_version] += 1
-        if asks == (line.api == "Produce") and (count := sum(entry.batches or 0 for entry in line.topics)):
+        if is_request == (line.api == "Produce") and (count := sum(entry.batches or 0 for entry in line.topics)):
             codecs = itertools.chain.from_iterable(entry.compression for entry in line.topics)
             batches[count, tuple(dict.fromkeys(codecs))] += 1
     assert (generations, software, batches) == TSHARK[name]

@@ -1,6 +1,6 @@
-"""X018 of the rule catalogue, which is about kproxy itself: nothing it writes holds a secret that went by.
+"""X018 of the rule catalogue, which is about kproxy itself: no output contains a secret from the traffic.
 
-A rule could only judge peers; this holds for every output, at every detail, findings and their excerpts included.
+This applies to every output, at every detail, including findings and their excerpts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.kproxy.stories import Teller
 
 SECRET = b"hunter2" * 4
 
-#: Every way in which a credential goes over the wire, each in a frame that a rule has something to say of as well.
+#: Every way to send a credential, each in a frame that also has a finding.
 STORY = """
 open 1 client=10.0.0.9:50000
 > ApiVersions v0
@@ -51,41 +51,41 @@ open 1 client=10.0.0.9:50000
 > CreateTopics v7 {"topics": [{"name": "t", "configs": [{"name": "ssl.key.password", "value": "TEXT"}]}]}
 """.replace("HEX", SECRET.hex()).replace("TEXT", SECRET.decode())
 
-#: A part of the secret as it may show: as text, as hex in one or in pairs, in base64.
+#: A part of the secret in all encodings: as text, as hex with and without spaces, in base64.
 SHAPES = {"hunter2", b"hunter2".hex(), b"hunter2".hex(" ")} | {
     base64.b64encode(bytes(shift) + SECRET)[at : at + 8].decode() for shift in range(3) for at in range(4, 28, 4)
 }
 
 
-def told(detail: Detail) -> list[Line]:
+def story_lines(detail: Detail) -> list[Line]:
     teller = Teller(Inspector("story", detail))
     teller.tell(STORY)
-    whole = request("SaslAuthenticate", 1, {"auth_bytes": SECRET})[4:]
-    for broken in (whole + b"\0\0", whole[:-3]):
-        teller.tell(f"> hex {framed(broken).hex()}")
+    frame = request("SaslAuthenticate", 1, {"auth_bytes": SECRET})[4:]
+    for damaged in (frame + b"\0\0", frame[:-3]):
+        teller.tell(f"> hex {framed(damaged).hex()}")
     return teller.lines
 
 
-def test_the_story_is_one_of_which_rules_speak() -> None:
-    written = bytearray()
-    for line in told(Detail.SUMMARY):
-        append_line(line, written)
+def test_story_causes_findings() -> None:
+    trace = bytearray()
+    for line in story_lines(Detail.SUMMARY):
+        append_line(line, trace)
     for code in (b"X008", b"X013", b"L001", b"L002"):
-        assert b'"code":"%s"' % code in written
+        assert b'"code":"%s"' % code in trace
 
 
 @pytest.mark.parametrize("detail", list(Detail))
-def test_no_trace_line_holds_a_secret(detail: Detail) -> None:
-    written = bytearray()
-    for line in told(detail):
-        append_line(line, written)
-    assert not [shape for shape in SHAPES if shape in written.decode()]
+def test_trace_lines_contain_no_secret(detail: Detail) -> None:
+    trace = bytearray()
+    for line in story_lines(detail):
+        append_line(line, trace)
+    assert not [shape for shape in SHAPES if shape in trace.decode()]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_no_row_of_text_holds_a_secret(verbose: bool) -> None:
+def test_text_output_contains_no_secret(verbose: bool) -> None:
     file = io.StringIO()
     output = TextOutput(file, verbose=verbose)
-    for line in told(Detail.FULL):
+    for line in story_lines(Detail.FULL):
         output.write(line)
     assert not [shape for shape in SHAPES if shape in file.getvalue()]

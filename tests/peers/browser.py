@@ -31,33 +31,33 @@ _FLAGS = (
 
 
 def executable() -> str | None:
-    """A browser on PATH."""
+    """The path of a browser on PATH."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 class Browser:
-    """A running browser, behind the pipe on which it is asked and the one on which it answers.
+    """A running browser, with a pipe for requests and one for responses.
 
     `events` are what it told of all its pages, the newest last.
     """
 
-    def __init__(self, to: int, back: int) -> None:
+    def __init__(self, request_pipe: int, response_pipe: int) -> None:
         self.events: deque[dict[str, Any]] = deque(maxlen=10_000)
-        self._to, self._back = to, back
+        self._to, self._back = request_pipe, response_pipe
         self._rest = b""
         self._last = 0
 
     def call(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
-        """Ask for something, perhaps in a page."""
+        """Call a method of the browser, or of a page with `session`."""
         self._last += 1
         message = {"id": self._last, "method": method, "params": params}
         if session:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != self._last:
-            self.events.append(answer)
-        assert "error" not in answer, answer
-        result: dict[str, Any] = answer["result"]
+        while (response := self._next()).get("id") != self._last:
+            self.events.append(response)
+        assert "error" not in response, response
+        result: dict[str, Any] = response["result"]
         return result
 
     def _next(self) -> dict[str, Any]:
@@ -65,24 +65,24 @@ class Browser:
             data = os.read(self._back, 1 << 16)
             assert data, "the browser has gone"
             self._rest += data
-        whole, _, self._rest = self._rest.partition(b"\0")
-        message: dict[str, Any] = json.loads(whole)
+        message_bytes, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(message_bytes)
         return message
 
 
 class BasicTab:
-    """What a page of any browser can do, by what each does in its own way."""
+    """Methods of a page in any browser, based on those of its subclasses."""
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
         raise NotImplementedError
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move to a place, and perhaps click."""
+        """Move the pointer to a position, and click on request."""
         raise NotImplementedError
 
-    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        """Move a finger from one place to another."""
+    def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Swipe with a finger from one position to another."""
         raise NotImplementedError
 
     def key(self, key: str) -> None:
@@ -90,19 +90,19 @@ class BasicTab:
         raise NotImplementedError
 
     def navigate(self, url: str) -> None:
-        """Go to an address; forget what was told of the page before."""
+        """Open an address; forget events of the previous page."""
         raise NotImplementedError
 
     def resize(self, width: int, height: int, **media: str) -> None:
-        """Give it so many pixels, and media features as style sheets see them."""
+        """Set the size in pixels, and media features of style sheets."""
         raise NotImplementedError
 
-    def asked(self) -> list[str]:
+    def requested_urls(self) -> list[str]:
         """The addresses of all requests."""
         raise NotImplementedError
 
     def errors(self) -> list[Any]:
-        """What went wrong in the page."""
+        """The errors of the page."""
         raise NotImplementedError
 
     def until(self, script: str) -> Any:
@@ -110,7 +110,7 @@ class BasicTab:
         return until(script, lambda: self.run(f"(found => found instanceof Node || found)({script})"))
 
     def point(self, element: str, *, click: bool = False) -> None:
-        """Move to the middle of what an expression gives, and perhaps click."""
+        """Move the pointer to the middle of an element, and click on request."""
         x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
                         " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
         self.point_at(x, y, click=click)
@@ -128,11 +128,11 @@ class Tab(BasicTab):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Ask the page for something."""
+        """Call a method of the page."""
         return self.browser.call(method, params, self._session)
 
     def resize(self, width: int, height: int, **media: str) -> None:
-        """Give it so many pixels, and media features as style sheets see them."""
+        """Set the size in pixels, and media features of style sheets."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
@@ -147,20 +147,20 @@ class Tab(BasicTab):
         return [event for event in self.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
 
     def picture(self) -> bytes:
-        """What it shows, as PNG."""
-        self.call("Page.bringToFront")  # nothing is drawn of what is behind
+        """A screenshot of the page, as PNG."""
+        self.call("Page.bringToFront")  # a page in the background is not drawn
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
-    def asked(self) -> list[str]:
+    def requested_urls(self) -> list[str]:
         """The addresses of all requests."""
         events = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in events]
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        done = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in done, done["exceptionDetails"]
-        return done["result"].get("value")
+        result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
 
     def key(self, key: str) -> None:
         """Press a key."""
@@ -168,15 +168,15 @@ class Tab(BasicTab):
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
-    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
+    def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
         """See `BasicTab`."""
-        between = ((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2)
-        for kind, place in (("touchStart", begin), ("touchMove", between), ("touchMove", end), ("touchEnd", None)):
-            points = [] if place is None else [{"x": place[0], "y": place[1]}]
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        for kind, position in (("touchStart", start), ("touchMove", middle), ("touchMove", end), ("touchEnd", None)):
+            points = [] if position is None else [{"x": position[0], "y": position[1]}]
             self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move to a place, and perhaps click."""
+        """Move the pointer to a position, and click on request."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -184,10 +184,10 @@ class Tab(BasicTab):
 
 @contextmanager
 def browser(program: str, profile: Path) -> Iterator[Tab]:
-    """A browser with an empty profile, for as long as the block lasts."""
+    """Run a browser with an empty profile during the block."""
     to_it, to = os.pipe()
     back, from_it = os.pipe()
-    # It reads from descriptor 3 and writes to 4.
+    # The browser reads from descriptor 3 and writes to 4.
     command = [
         "bash",
         "-c",

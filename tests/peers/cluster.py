@@ -36,12 +36,12 @@ class Cluster:
         return self.nodes[self._first]
 
     def add(self, number: int) -> None:
-        """Start one more."""
+        """Start one more broker."""
         properties = {"broker.rack": f"r{number}", **self._properties, "node.id": str(number)}
         directory = self._directory / f"node{number}"
         self.nodes[number] = Kafka(self._release, directory, {}, properties, self.nodes.get(self._first))
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all brokers."""
         for node in self.nodes.values():
             node.kill()

@@ -45,7 +45,7 @@ async def _coordinate(port: int) -> None:
 
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab | None]:
-    """The real Kafka that stands in for the built-in broker, if the environment names its release."""
+    """The real Kafka that replaces the built-in broker, if the environment names its release."""
     if not (release := os.environ.get(JUDGE)):
         yield None
         return

@@ -25,7 +25,7 @@ _KEYS = {
 
 
 def firefox_executable() -> str | None:
-    """A Firefox on PATH."""
+    """The path of a Firefox on PATH."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
@@ -35,41 +35,41 @@ class FirefoxTab(BasicTab):
     def __init__(self, loop: asyncio.AbstractEventLoop, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._loop, self._socket = loop, socket
         self._last = 0
-        self.told: list[dict[str, Any]] = []
-        self._ask("session.new", capabilities={})
-        self._ask("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
-        # The first window is never active without a screen: its page would get no events of the focus.
-        self._context = self._ask("browsingContext.create", type="window")["context"]
+        self.events: list[dict[str, Any]] = []
+        self._call("session.new", capabilities={})
+        self._call("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
+        # The first window is never active without a screen: its page would get no focus events.
+        self._context = self._call("browsingContext.create", type="window")["context"]
 
-    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
-        return self._loop.run_until_complete(self._asked(method, params))
+    def _call(self, command: str, **params: Any) -> dict[str, Any]:
+        return self._loop.run_until_complete(self._receive_result(command, params))
 
-    async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def _receive_result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._last += 1
         await self._socket.send_json({"id": self._last, "method": method, "params": params})
-        while (answer := json.loads((await self._socket.receive(timeout=90)).data)).get("id") != self._last:
-            self.told.append(answer)
-        assert answer["type"] == "success", answer
-        result: dict[str, Any] = answer["result"]
+        while (response := json.loads((await self._socket.receive(timeout=90)).data)).get("id") != self._last:
+            self.events.append(response)
+        assert response["type"] == "success", response
+        result: dict[str, Any] = response["result"]
         return result
 
     def navigate(self, url: str) -> None:
-        self.told.clear()
-        self._ask("browsingContext.navigate", context=self._context, url=url, wait="complete")
+        self.events.clear()
+        self._call("browsingContext.navigate", context=self._context, url=url, wait="complete")
 
     def resize(self, width: int, height: int, **_: str) -> None:
-        self._ask("browsingContext.setViewport", context=self._context, viewport={"width": width, "height": height})
+        self._call("browsingContext.setViewport", context=self._context, viewport={"width": width, "height": height})
 
     def run(self, script: str) -> Any:
         target = {"context": self._context}
-        done = self._ask("script.evaluate", expression=script, target=target, awaitPromise=True)
-        assert done["type"] == "success", done
-        return _value(done["result"])
+        result = self._call("script.evaluate", expression=script, target=target, awaitPromise=True)
+        assert result["type"] == "success", result
+        return _value(result["result"])
 
     def key(self, key: str) -> None:
         value = _KEYS.get(key, key)
         presses = [{"type": "keyDown", "value": value}, {"type": "keyUp", "value": value}]
-        self._ask(
+        self._call(
             "input.performActions", context=self._context, actions=[{"type": "key", "id": "keys", "actions": presses}]
         )
 
@@ -77,40 +77,45 @@ class FirefoxTab(BasicTab):
         moves: list[dict[str, Any]] = [{"type": "pointerMove", "x": round(x), "y": round(y)}]
         moves += [{"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp") if click]
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}
-        self._ask("input.performActions", context=self._context, actions=[mouse])
+        self._call("input.performActions", context=self._context, actions=[mouse])
 
-    def swipe(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        places = [
-            {"x": round(x), "y": round(y)} for x, y in (begin, ((begin[0] + end[0]) / 2, (begin[1] + end[1]) / 2), end)
+    def swipe(self, start_position: tuple[float, float], end: tuple[float, float]) -> None:
+        positions = [
+            {"x": round(x), "y": round(y)}
+            for x, y in (start_position, ((start_position[0] + end[0]) / 2, (start_position[1] + end[1]) / 2), end)
         ]
-        start, *moves = [{"type": "pointerMove", **place} for place in places]
+        start, *moves = [{"type": "pointerMove", **position} for position in positions]
         actions = [start, {"type": "pointerDown", "button": 0}, *moves, {"type": "pointerUp", "button": 0}]
         finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}, "actions": actions}
-        self._ask("input.performActions", context=self._context, actions=[finger])
+        self._call("input.performActions", context=self._context, actions=[finger])
 
-    def asked(self) -> list[str]:
-        found = [
-            each["params"]["request"]["url"] for each in self.told if each["method"] == "network.beforeRequestSent"
+    def requested_urls(self) -> list[str]:
+        urls = [
+            event["params"]["request"]["url"] for event in self.events if event["method"] == "network.beforeRequestSent"
         ]
-        return [url for url in found if not url.endswith("favicon.ico")]
+        return [url for url in urls if not url.endswith("favicon.ico")]
 
     def errors(self) -> list[Any]:
-        return [each for each in self.told if each["method"] == "log.entryAdded" and each["params"]["level"] == "error"]
+        return [
+            event
+            for event in self.events
+            if event["method"] == "log.entryAdded" and event["params"]["level"] == "error"
+        ]
 
 
 def _value(remote: dict[str, Any]) -> Any:
-    """A value of a page, as JSON would have it."""
+    """A value of a page, converted like JSON."""
     kind, value = remote["type"], remote.get("value")
     if kind in ("array", "nodelist", "htmlcollection"):
         return [_value(element) for element in value or ()]
     if kind == "object":
-        return {name: _value(each) for name, each in value or ()}
+        return {name: _value(item) for name, item in value or ()}
     return True if kind == "node" else value
 
 
 @contextmanager
 def firefox(program: str, profile: Path) -> Iterator[FirefoxTab]:
-    """A Firefox with an empty profile, for as long as the block lasts."""
+    """Run a Firefox with an empty profile during the block."""
     profile.mkdir(parents=True, exist_ok=True)
     command = [program, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
     loop = asyncio.new_event_loop()
@@ -121,8 +126,8 @@ def firefox(program: str, profile: Path) -> Iterator[FirefoxTab]:
         http = None
         try:
             assert process.stderr is not None
-            said = (re.search(r"WebDriver BiDi listening on (ws://\S+)", line) for line in process.stderr)
-            address = next(filter(None, said))[1]
+            output_line = (re.search(r"WebDriver BiDi listening on (ws://\S+)", line) for line in process.stderr)
+            address = next(filter(None, output_line))[1]
             http = loop.run_until_complete(_session())
             socket = loop.run_until_complete(http.ws_connect(f"{address}/session", max_msg_size=0))
             yield FirefoxTab(loop, socket)

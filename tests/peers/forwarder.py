@@ -1,4 +1,4 @@
-"""Forwarder: a TCP relay that changes nothing and remembers everything, to stand on either side of a proxy."""
+"""Forwarder: a TCP relay that changes nothing and records everything, for either side of a proxy."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class Stream:
 
     def frames(self) -> list[tuple[int, int]]:
         """(offset, size with the length prefix) of every whole frame; cut at the length prefixes, nothing else read."""
-        found, offset = [], 0
+        frames, offset = [], 0
         while offset + 4 <= len(self.data):
             size = 4 + int.from_bytes(self.data[offset : offset + 4], "big")
             if offset + size > len(self.data):
                 break
-            found.append((offset, size))
+            frames.append((offset, size))
             offset += size
-        return found
+        return frames
 
     def received_before(self, moment: float) -> int:
-        """How many bytes had arrived at a moment of the monotonic clock."""
-        return max((total for at, total in self.arrivals if at < moment), default=0)
+        """The number of bytes that arrived before a moment of the monotonic clock."""
+        return max((total for arrived_at, total in self.arrivals if arrived_at < moment), default=0)
 
 
 @dataclass(slots=True)
 class Connection:
-    """A relayed connection: who dialled (`peer`), from where it goes on (`local`), what was said."""
+    """A relayed connection: the client (`peer`), the local address of the second leg (`local`), and both streams."""
 
     peer: Address
     local: Address
@@ -51,7 +51,7 @@ class Connection:
 
 
 class Forwarder:
-    """Accepts, dials `upstream`, and relays until both sides have said all.
+    """Accepts, connects to `upstream`, and relays until both sides have closed.
 
     Once a side does not listen any more the other is still read to its end, so that what was recorded is what the
     proxy sent, whoever hung up first.
@@ -77,11 +77,11 @@ class Forwarder:
         return not any(connection.open_directions for connection in self.connections)
 
     def relayed(self) -> int:
-        """Bytes so far, both directions of all connections."""
+        """The number of bytes so far, both directions of all connections."""
         return sum(len(c.requests.data) + len(c.responses.data) for c in self.connections)
 
     def close(self) -> None:
-        """Stop accepting, cut what is still open."""
+        """Stop accepting, and close open connections."""
         self._waker.close()
         self._threads[0].join()
         for end in self._sockets:
@@ -102,19 +102,19 @@ class Forwarder:
             ready, _, _ = select.select([self._listener, self._wake], [], [])
             if self._wake in ready:
                 return
-            near, peer = self._listener.accept()
+            client_side, peer = self._listener.accept()
             try:
-                far = socket.create_connection(self.upstream)
+                server_side = socket.create_connection(self.upstream)
             except OSError:
-                near.close()
+                client_side.close()
                 continue
-            for end in (near, far):
+            for end in (client_side, server_side):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(end)
-            connection = Connection(peer[:2], far.getsockname()[:2])
+            connection = Connection(peer[:2], server_side.getsockname()[:2])
             self.connections.append(connection)
-            self._start(self._relay, connection, near, far, connection.requests)
-            self._start(self._relay, connection, far, near, connection.responses)
+            self._start(self._relay, connection, client_side, server_side, connection.requests)
+            self._start(self._relay, connection, server_side, client_side, connection.responses)
 
     def _relay(self, connection: Connection, source: socket.socket, sink: socket.socket, stream: Stream) -> None:
         listening = True

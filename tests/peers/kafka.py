@@ -30,37 +30,37 @@ _TOOLS = {
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
 }
-#: A JVM starts in half the time like this, a broker in a third of it; no test is about the speed of compiled code.
+#: With these options a JVM starts in half the time, a broker in a third; no test needs fast compiled code.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def missing() -> str | None:
-    """Why no Kafka can run here, or None."""
+    """The reason why Kafka cannot run, or None."""
     return absent("java", "mvn")
 
 
-_given: set[int] = set()
+_used_ports: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those of outgoing connections; never one that was returned before."""
+    """A free port below those of outgoing connections; never the same one twice."""
     while True:
         port = random.randint(15000, 30000)
         with socket.socket() as probe:
-            if port not in _given and probe.connect_ex((HOST, port)):
-                _given.add(port)
+            if port not in _used_ports and probe.connect_ex((HOST, port)):
+                _used_ports.add(port)
                 return port
 
 
 def class_path(release: str) -> str:
-    """The Java class path of a release; Maven fetches what is not there yet."""
-    resolved = cache() / f"kafka-{release}.classpath"
-    if not resolved.exists() or not all(map(os.path.exists, resolved.read_text().split(":"))):
-        resolved.parent.mkdir(parents=True, exist_ok=True)
+    """The Java class path of a release; Maven fetches missing artifacts."""
+    class_path_file = cache() / f"kafka-{release}.classpath"
+    if not class_path_file.exists() or not all(map(os.path.exists, class_path_file.read_text().split(":"))):
+        class_path_file.parent.mkdir(parents=True, exist_ok=True)
         pom = Path(__file__).with_name("pom.xml")
-        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={resolved}", f"-Dkafka.version={release}"]
+        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={class_path_file}", f"-Dkafka.version={release}"]
         subprocess.run(["mvn", "-q", "-B", "-f", pom, *goal], check=True, timeout=900)
-    return resolved.read_text()
+    return class_path_file.read_text()
 
 
 class Tools:
@@ -71,20 +71,20 @@ class Tools:
         self._class_path = class_path(release)
 
     def tool(self, name: str, *arguments: str, seconds: float = 120) -> str:
-        """Run one; what it printed. It must not fail."""
-        done = subprocess.run(
+        """Run a tool, which must succeed; return its output."""
+        process = subprocess.run(
             dies_with_us(self.command(name, *arguments)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
         )  # fmt: skip
-        assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stdout}"
-        return done.stdout
+        assert process.returncode == 0, f"{name} exited {process.returncode}: {process.stdout}"
+        return process.stdout
 
     def command(self, name: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command that runs one; `jvm` are options of its JVM."""
+        """The command that runs a tool; `jvm` are options of its JVM."""
         return self._java(_TOOLS[name], *arguments, jvm=jvm)
 
     def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a tool that is to run on beside the test, which must end it."""
+        """Start a tool in the background; the test must end it."""
         command = dies_with_us(self.command(name, *arguments))
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -94,7 +94,7 @@ class Tools:
 
 
 class Kafka(Tools):
-    """One KRaft node, broker and controller, that answers when the constructor returns.
+    """One KRaft node, broker and controller, which is ready when the constructor returns.
 
     Clients reach it at `direct`. Each listener of `advertised` has an address of its own in `listeners`, and tells
     clients to come back to another port: that of a proxy in front of it. A listener whose name begins with SASL wants
@@ -164,30 +164,30 @@ class Kafka(Tools):
             self.start()
 
     def start(self) -> None:
-        """Start it, also again after `kill`; it keeps its data and its addresses."""
+        """Start or restart it; it keeps its data and its addresses."""
         self.launch()
         self.wait()
 
     def launch(self) -> None:
-        """Begin to start. It ends with the calling thread, which should be the main one."""
+        """Launch the process. It ends with the calling thread, which should be the main one."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(dies_with_us(self._command), stdout=log, stderr=log)
 
     def wait(self) -> None:
-        """Return when it answers."""
-        until(f"Kafka {self.release} answers, see {self.log}", self._answers, seconds=180, every=0.1)
+        """Wait until it is ready."""
+        until(f"Kafka {self.release} answers, see {self.log}", self._is_ready, seconds=180, every=0.1)
 
     def kill(self) -> None:
-        """End it at once; what it stored is of no more use."""
+        """Kill it; its data are no longer needed."""
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Send it a signal; after SIGKILL, return when it has ended."""
+        """Send it a signal; after SIGKILL, wait until it has ended."""
         self._process.send_signal(number)
         if number == signal.SIGKILL:
             self._process.wait()
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         if self._process.poll() is not None:
             raise RuntimeError(f"Kafka {self.release} ended: {self.log.read_text()[-2000:]}")
         try:

@@ -1,4 +1,4 @@
-"""Lab: a real broker behind ports that proxies take in turns; what the tests log in with."""
+"""Lab: a real broker behind ports that proxies use in turn; and the credentials of tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.peers.kafka import Kafka
-from tests.peers.proxy import Chain, chained
+from tests.peers.proxy import Chain, run_chain
 
 USER = "alice"
 PASSWORD = "Zwetschgen-Datschi-4711"
@@ -27,12 +27,12 @@ SASL = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A broker, and by listener (PLAIN, SASL) the socket whose port it advertises: whoever proxies, accepts there."""
+    """A broker, and by listener (PLAIN, SASL) the socket whose port it advertises, on which a proxy accepts."""
 
     kafka: Kafka
     fronts: dict[str, socket.socket]
 
     def chain(self, listener: str, directory: Path, *options: str) -> AbstractContextManager[Chain]:
-        """kproxy with recorders on either side, on the way to one listener."""
+        """Run kproxy with recorders on either side, in front of one listener."""
         directory.mkdir(parents=True, exist_ok=True)
-        return chained(self.fronts[listener], self.kafka.listeners[listener], directory, *options)
+        return run_chain(self.fronts[listener], self.kafka.listeners[listener], directory, *options)

@@ -1,4 +1,4 @@
-"""What a misconfiguration of TLS or SASL is: settings that do not fit, and the finding that names them."""
+"""A misconfiguration of TLS or SASL: wrong settings, and the finding that reports them."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ WRONG_PASSWORD = "Apfelstrudel-0815-falsch"
 
 
 class Setting:
-    """A cluster, and certificates and tokens that do not belong there."""
+    """A cluster, and certificates and tokens that it does not accept."""
 
     def __init__(self, cluster: SecureCluster, directory: Path) -> None:
         self.cluster = cluster
-        right = cluster.certificates
-        inside, outside = right.inside, right.outside
+        certificates = cluster.certificates
+        inside, outside = certificates.inside, certificates.outside
         self.stranger = Authority(directory, "stranger")
         (directory / "tokens").mkdir()
         self._strange_tokens = TokenIssuer(directory / "tokens")
         mallory, expired_client = self.stranger.issue("mallory"), outside.issue("bob", days=-3)
         to_clients = {
-            "right": _pair("tls", right.proxy_outside),
-            "expired": _pair("tls", outside.issue(HOST, days=-3)),
-            "elsewhere": _pair("tls", outside.issue("elsewhere.test")),
+            "right": _option_pair("tls", certificates.proxy_outside),
+            "expired": _option_pair("tls", outside.issue(HOST, days=-3)),
+            "elsewhere": _option_pair("tls", outside.issue("elsewhere.test")),
             "plaintext": [],
         }
         upstream = ["--upstream-tls", "--upstream-ca", str(inside.path)]
         to_brokers = {
             "right": upstream,
             "stranger's CA": ["--upstream-tls", "--upstream-ca", str(self.stranger.path)],
-            "certificate": [*upstream, *_pair("upstream", right.proxy_inside)],
-            "stranger's certificate": [*upstream, *_pair("upstream", mallory)],
-            "expired certificate": [*upstream, *_pair("upstream", inside.issue("late", days=-3))],
+            "certificate": [*upstream, *_option_pair("upstream", certificates.proxy_inside)],
+            "stranger's certificate": [*upstream, *_option_pair("upstream", mallory)],
+            "expired certificate": [*upstream, *_option_pair("upstream", inside.issue("late", days=-3))],
             "plaintext": [],
         }
         self._to_clients, self._to_brokers = to_clients, to_brokers
@@ -64,17 +64,17 @@ class Setting:
         }
 
     def options(self, case: Case) -> list[str]:
-        """Of kproxy."""
-        asks = self._client_ca if case.asks_for_certificates else []
-        return [*self._to_clients[case.to_clients], *asks, *self._to_brokers[case.to_brokers]]
+        """Options of kproxy for a case."""
+        options = self._client_ca if case.asks_for_certificates else []
+        return [*self._to_clients[case.to_clients], *options, *self._to_brokers[case.to_brokers]]
 
     def login(self, case: Case, bootstrap: str) -> Login:
-        """Of the client."""
-        right: dict[str, Any] = {"bootstrap": bootstrap, "topic": "orders", "seconds": 5}
-        return self.cluster.login(case.mechanism, **right | self._logins[case.login]())
+        """The login of the client for a case."""
+        valid_login: dict[str, Any] = {"bootstrap": bootstrap, "topic": "orders", "seconds": 5}
+        return self.cluster.login(case.mechanism, **valid_login | self._logins[case.login]())
 
 
-def _pair(option: str, files: Files) -> list[str]:
+def _option_pair(option: str, files: Files) -> list[str]:
     return [f"--{option}-cert", str(files.certificate), f"--{option}-key", str(files.key)]
 
 
@@ -84,7 +84,7 @@ def _certificate(files: Files) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is wrong, and what kproxy reports.
+    """A misconfiguration, and the finding of kproxy.
 
     Attributes:
         name: For people.

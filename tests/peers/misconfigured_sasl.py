@@ -6,7 +6,7 @@ from tests.peers.misconfigurations import Case
 
 
 def cases() -> list[Case]:
-    failed = [
+    failed_login = [
         Case(
             name=f"wrong password for {name}",
             mechanism=name,
@@ -19,9 +19,9 @@ def cases() -> list[Case]:
         for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     ]
     token = {"mechanism": "OAUTHBEARER", "code": "X008", "hint": "check the token's issuer, audience, scope and expiry"}
-    refused = ("OAUTHBEARER login", "invalid_token")
+    rejected_token = ("OAUTHBEARER login", "invalid_token")
     return [
-        *failed,
+        *failed_login,
         Case(
             name="unknown user",
             mechanism="SCRAM-SHA-256",
@@ -33,7 +33,7 @@ def cases() -> list[Case]:
         Case(
             name="the token has expired",
             login="expired token",
-            message=(*refused, "the token expired"),
+            message=(*rejected_token, "the token expired"),
             by_broker=True,
             **token,
         ),
@@ -41,13 +41,15 @@ def cases() -> list[Case]:
             name="the token has expired",
             client="confluent",
             login="expired token",
-            message=(*refused, "the token expired"),
+            message=(*rejected_token, "the token expired"),
             **token,
         ),
-        Case(name="the token is not valid yet", login="early token", message=(*refused, "not valid yet"), **token),
-        Case(name="the token is for another audience", login="token for others", message=refused, **token),
-        Case(name="the token has another signature", login="stranger's token", message=refused, **token),
-        Case(name="the token is not a JWT", login="no JWT", message=(*refused, "not a JWT"), **token),
+        Case(
+            name="the token is not valid yet", login="early token", message=(*rejected_token, "not valid yet"), **token
+        ),
+        Case(name="the token is for another audience", login="token for others", message=rejected_token, **token),
+        Case(name="the token has another signature", login="stranger's token", message=rejected_token, **token),
+        Case(name="the token is not a JWT", login="no JWT", message=(*rejected_token, "not a JWT"), **token),
         Case(
             name="the mechanism is not enabled",
             listener="SASL_SSL_SHORT",

@@ -17,25 +17,25 @@ def cases() -> list[Case]:
     def case(name: str, base: dict[str, Any], words: str, hint: str, **more: Any) -> Case:
         return Case(name=name, **base | {"message": (*base["message"], words), "hint": hint} | more)
 
-    found = []
-    for each, words in {
+    all_cases = []
+    for other_client, words in {
         "confluent": _UNTRUSTED,
         "kafka_python": _UNTRUSTED,
         "franz": _REJECTED,
         "java": _REJECTED,
     }.items():
-        found.append(
+        all_cases.append(
             case(
                 "the client does not trust kproxy's CA",
                 client,
                 words,
                 "make the client trust the CA of --tls-cert",
-                client=each,
+                client=other_client,
                 login="stranger's CA",
             )
         )
     for name in ("confluent", "franz", "java"):
-        found.append(
+        all_cases.append(
             case(
                 "kproxy's certificate has expired",
                 client,
@@ -45,7 +45,7 @@ def cases() -> list[Case]:
                 to_clients="expired",
             )
         )
-        found.append(
+        all_cases.append(
             case(
                 "kproxy's certificate is for another host",
                 client,
@@ -55,9 +55,9 @@ def cases() -> list[Case]:
                 to_clients="elsewhere",
             )
         )
-    asked = {"asks_for_certificates": True}
+    case_with_request = {"asks_for_certificates": True}
     return [
-        *found,
+        *all_cases,
         case(
             "the client supports TLS 1.1 only",
             client,
@@ -71,7 +71,7 @@ def cases() -> list[Case]:
             "it sent no client certificate",
             "give the client a certificate",
             login="no certificate",
-            **asked,
+            **case_with_request,
         ),
         case(
             "the client has no certificate",
@@ -79,7 +79,7 @@ def cases() -> list[Case]:
             "it sent no client certificate",
             "give the client a certificate",
             client="java",
-            **asked,
+            **case_with_request,
         ),
         case(
             "the client's certificate is of another CA",
@@ -87,7 +87,7 @@ def cases() -> list[Case]:
             "signed by an unknown CA",
             "--tls-client-ca",
             login="stranger's certificate",
-            **asked,
+            **case_with_request,
         ),
         case(
             "the client's certificate has expired",
@@ -95,7 +95,7 @@ def cases() -> list[Case]:
             "its certificate has expired",
             "renew the client's certificate",
             login="expired certificate",
-            **asked,
+            **case_with_request,
         ),
         case(
             "the client sends plaintext to a TLS port",

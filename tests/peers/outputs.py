@@ -1,4 +1,4 @@
-"""Outputs of kproxy, collected by plain means: the control socket, HTTP, and the commands that read a trace."""
+"""Outputs of kproxy, collected without its own code: the control socket, HTTP, and commands that read a trace."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READERS = (
 
 
 class Viewer:
-    """Watches a proxy with frames and backlog, and asks for its connections again and again; keeps every byte."""
+    """Watches a proxy with frames and backlog, and requests its connections repeatedly; keeps every byte."""
 
     def __init__(self, path: Path) -> None:
         self.received = bytearray()
@@ -35,18 +35,18 @@ class Viewer:
         self._socket.connect(str(path))
         self._done = threading.Event()
         self._reader = threading.Thread(target=self._read)
-        self._asker = threading.Thread(target=self._ask)
+        self._asker = threading.Thread(target=self._send_requests)
         self._reader.start()
         self._asker.start()
 
     def close(self) -> None:
-        """Read to the end, which comes when the proxy stops."""
+        """Read until the proxy stops."""
         self._done.set()
         self._asker.join()
         self._reader.join()
         self._socket.close()
 
-    def _ask(self) -> None:
+    def _send_requests(self) -> None:
         request: dict[str, object] = {"id": 0, "do": "watch", "frames": True, "backlog": True}
         while not self._done.is_set():
             try:
@@ -57,33 +57,33 @@ class Viewer:
             self._done.wait(0.1)
 
     def _read(self) -> None:
-        with suppress(ConnectionResetError):  # the proxy ends while a request is under way
+        with suppress(ConnectionResetError):  # the proxy ends during a request
             while data := self._socket.recv(1 << 16):
                 self.received += data
 
 
-def http(port: int) -> dict[str, bytes]:
-    """By path."""
-    found = {}
+def fetch_http_outputs(port: int) -> dict[str, bytes]:
+    """The bodies of HTTP responses, by path."""
+    bodies = {}
     for path in ("/metrics", "/healthz", "/livez"):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-            found[path] = answer.read()
-    return found
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+            bodies[path] = response.read()
+    return bodies
 
 
 def read_by_commands(trace: Path, frames: list[bytes]) -> dict[str, bytes]:
-    """What `kproxy dissect` prints of a trace and `kproxy explain` of frames, standard error included, by command."""
+    """Output of `kproxy dissect` for a trace and of `kproxy explain` for frames, by command, with standard error."""
     lines = b"".join(
         json.dumps({"id": number, "frame": frame.hex()}).encode() + b"\n" for number, frame in enumerate(frames)
     )
-    found = {" ".join(options): _kproxy(["dissect", *options, str(trace)]) for options in _READERS}
-    found["explain --json"] = _kproxy(["explain", "--json", "-"], lines)
-    found |= {f"explain {number}": _kproxy(["explain", frame.hex()]) for number, frame in enumerate(frames[:3])}
-    return found
+    outputs = {" ".join(options): _kproxy(["dissect", *options, str(trace)]) for options in _READERS}
+    outputs["explain --json"] = _kproxy(["explain", "--json", "-"], lines)
+    outputs |= {f"explain {number}": _kproxy(["explain", frame.hex()]) for number, frame in enumerate(frames[:3])}
+    return outputs
 
 
-def _kproxy(arguments: list[str], given: bytes = b"") -> bytes:
+def _kproxy(arguments: list[str], stdin: bytes = b"") -> bytes:
     command = [sys.executable, "-m", "kproxy", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, timeout=120)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout + done.stderr
+    process = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
+    assert process.returncode in (0, 1), process.stderr
+    return process.stdout + process.stderr

@@ -1,4 +1,4 @@
-"""Processes and conditions: children that never outlive the tests, and waiting without guessing how long."""
+"""Processes and conditions: child processes that never outlive the tests, and waiting for conditions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 
 def dies_with_us(command: list[str]) -> list[str]:
-    """The command so that the system kills it when the test run ends, however that ends (where setpriv exists)."""
+    """Wrap a command so that the system kills it when the test run ends, even if that is killed (if setpriv exists)."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = 90, every: float = 0.02) -> T:
-    """The condition's first true value.
+    """Wait for the first true value of the condition.
 
     Raises:
         TimeoutError: It stayed false for so long; the message is `what` was waited for.

@@ -48,26 +48,26 @@ class Proxy:
 
     @property
     def printed(self) -> str:
-        """All it wrote so far, standard output and standard error."""
+        """Its output so far, standard output and standard error."""
         return self._printed.read_text()
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return "{}:{}".format(*self.address)
 
     def interrupt(self, *, status: int = 0) -> None:
-        """Ctrl-C, and wait for the end, which must have this exit status."""
+        """Press Ctrl-C, and wait for the end with this exit status."""
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(90) == status, self.printed
 
     def kill(self) -> None:
-        """SIGKILL for the relay alone; what belongs to it may end by itself."""
+        """Send SIGKILL to the relay only; its other processes may end by themselves."""
         self._process.kill()
         self._process.wait()
 
     def kill_all(self) -> None:
-        """SIGKILL for every process of it."""
+        """Send SIGKILL to all its processes."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -80,7 +80,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Chain:
-    """Clients reach `front`, which dials `proxy`, which dials `back`, which dials the broker."""
+    """Clients connect to `front`, which connects to `proxy`, then `back`, then the broker."""
 
     front: Forwarder
     proxy: Proxy
@@ -88,30 +88,32 @@ class Chain:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return "{}:{}".format(*self.front.address)
 
     def finish(self) -> None:
-        """Wait for the last connection to end, then end the proxy as Ctrl-C does."""
+        """Wait for the last connection to end, then stop the proxy like Ctrl-C."""
         until("all connections are closed", lambda: self.front.all_closed() and self.back.all_closed())
         self.proxy.interrupt()
 
     def pairs(self, *, torn_end: bool = False) -> Iterator[tuple[Connection, list[Line]]]:
-        """Each connection with the lines of the trace that belong to it; `torn_end` as `read_lines` has it."""
+        """Each connection with its lines in the trace; `torn_end` as in `read_lines`."""
         lines = read_lines(self.proxy.trace, torn_end=torn_end)
-        opened: dict[str, deque[str]] = defaultdict(deque)  # of an address all, in order: a port may be used again
+        ids_by_address: dict[str, deque[str]] = defaultdict(
+            deque
+        )  # all ids of an address in order: a port may be reused
         for line in lines:
             if line["kind"] == "open":
-                opened[line["client"]].append(line["connection_id"])
+                ids_by_address[line["client"]].append(line["connection_id"])
         for connection in self.front.connections:
-            ids = opened["{}:{}".format(*connection.local)]
-            mine = ids.popleft() if ids else None
-            yield connection, [line for line in lines if line["connection_id"] == mine]
+            ids = ids_by_address["{}:{}".format(*connection.local)]
+            connection_lines = ids.popleft() if ids else None
+            yield connection, [line for line in lines if line["connection_id"] == connection_lines]
 
 
 @contextlib.contextmanager
-def chained(listener: socket.socket, broker: Address, directory: Path, *options: str) -> Iterator[Chain]:
-    """A chain between a listening socket, whose port the broker advertises, and the broker."""
+def run_chain(listener: socket.socket, broker: Address, directory: Path, *options: str) -> Iterator[Chain]:
+    """Run a chain between a listening socket, whose port the broker advertises, and the broker."""
     back = Forwarder(broker)
     try:
         proxy = Proxy(back.address, directory, *options)

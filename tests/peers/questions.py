@@ -1,4 +1,4 @@
-"""One request after the other to a real Kafka and to the built-in broker, and their answers made comparable."""
+"""Requests to a real Kafka and to the built-in broker, with responses made comparable."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kproxy.broker.errors import Error
 from tests.kproxy.broker.socket_client import SocketClient
 
 
-class At:
-    """A broker on loopback that `Asking` can ask."""
+class BrokerAddress:
+    """A broker on loopback, as `Asking` needs it."""
 
     def __init__(self, port: int) -> None:
         self.ports = (port,)
 
 
 class Questions:
-    """Asks, and keeps the answers by what each question is called.
+    """Sends requests, and keeps the responses by label.
 
     In bodies and answers a topic's id is its name behind a ``$``. Made alike are also: addresses, ids of sessions and
     of transactional producers, times that a broker gives, the order of topics and partitions, and a cut-off batch at
@@ -29,39 +29,44 @@ class Questions:
 
     def __init__(self, port: int) -> None:
         self.answers: dict[str, Any] = {}
-        self._ask = SocketClient(At(port), "questions")  # type: ignore[arg-type]
+        self._ask = SocketClient(BrokerAddress(port), "questions")  # type: ignore[arg-type]
         self._ids: dict[str, str] = {}
-        self._producers: list[int] = []  # transactional ones
+        self._producers: list[int] = []  # ids of transactional producers
 
     async def topic(self, name: str, **configs: str) -> None:
-        """Make a topic of one partition, and wait until it can be used."""
-        given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
-        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "configs": given}]
-        made = await self._ask("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
-        assert made["topics"][0]["error_code"] == 0, made
-        self._ids["$" + name] = made["topics"][0]["topic_id"]
-        wanted = {"topics": [{"topic_id": NULL_UUID, "name": name}]}
+        """Create a topic of one partition, and wait until it is usable."""
+        topic_configs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "configs": topic_configs}]
+        created = await self._ask("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
+        assert created["topics"][0]["error_code"] == 0, created
+        self._ids["$" + name] = created["topics"][0]["topic_id"]
+        expected = {"topics": [{"topic_id": NULL_UUID, "name": name}]}
         async with asyncio.timeout(60):
             while any(  # noqa: ASYNC110
                 topic["error_code"] or any(partition["error_code"] for partition in topic["partitions"])
-                for topic in (await self._ask("Metadata", 12, wanted))["topics"]
+                for topic in (await self._ask("Metadata", 12, expected))["topics"]
             ):
                 await asyncio.sleep(0.05)
 
     async def transactional_producer(self, name: str) -> Any:
-        """Have a producer's id and epoch given out, once the coordinator is there; its answer."""
-        wanted = {"transactional_id": name, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+        """Initialise a producer once its coordinator is available; return the response."""
+        request_body = {
+            "transactional_id": name,
+            "transaction_timeout_ms": 60_000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        }
         async with asyncio.timeout(60):
             while True:
                 await self._ask("FindCoordinator", 3, {"key": name, "key_type": 1})
-                answer = await self._ask("InitProducerId", 4, wanted)
-                if answer["error_code"] == 0:
-                    self._producers.append(answer["producer_id"])
-                    return answer
+                response = await self._ask("InitProducerId", 4, request_body)
+                if response["error_code"] == 0:
+                    self._producers.append(response["producer_id"])
+                    return response
                 await asyncio.sleep(0.1)
 
     async def add_to_transaction(self, label: str, producer: Mapping[str, Any], name: str, topic: str) -> None:
-        """Have a partition take part in a transaction, once the one before has been completed."""
+        """Add a partition to a transaction, once the previous one has completed."""
         body = {
             "v3_and_below_transactional_id": name,
             "v3_and_below_producer_id": producer["producer_id"],
@@ -70,60 +75,78 @@ class Questions:
         }
         async with asyncio.timeout(60):
             while True:
-                answer = await self._ask("AddPartitionsToTxn", 3, body)
-                [result] = answer["results_by_topic_v3_and_below"][0]["results_by_partition"]
+                response = await self._ask("AddPartitionsToTxn", 3, body)
+                [result] = response["results_by_topic_v3_and_below"][0]["results_by_partition"]
                 if result["partition_error_code"] != Error.CONCURRENT_TRANSACTIONS:
                     break
                 await asyncio.sleep(0.05)
-        self.answers[label] = self._alike(answer)
+        self.answers[label] = self._comparable(response)
 
     async def until_end(self, topic: str, offset: int, *, isolation_level: int) -> None:
-        """Wait until a log has grown, or what is stable of it, with what a coordinator writes to it later."""
-        wanted = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]}]
+        """Wait until the end or the stable offset of a log has advanced, since coordinators write to it later."""
+        partitions = [
+            {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]}
+        ]
         async with asyncio.timeout(60):
             while True:
-                body = {"replica_id": -1, "isolation_level": isolation_level, "topics": wanted}
-                answer = await self._ask("ListOffsets", 5, body)
-                if answer["topics"][0]["partitions"][0]["offset"] >= offset:
+                body = {"replica_id": -1, "isolation_level": isolation_level, "topics": partitions}
+                response = await self._ask("ListOffsets", 5, body)
+                if response["topics"][0]["partitions"][0]["offset"] >= offset:
                     return
                 await asyncio.sleep(0.05)
 
     async def __call__(self, label: str, api: str, version: int, body: Mapping[str, Any]) -> Any:
-        """Ask, and keep the answer; it as it came, None if the connection was closed instead."""
+        """Send a request and keep its response; return the original one, or None if the connection was closed."""
         assert label not in self.answers, label
         try:
             async with asyncio.timeout(60):
-                answer = await self._ask(api, version, self._with_ids(body))
+                response = await self._ask(api, version, self._with_ids(body))
         except asyncio.IncompleteReadError:
             await self._ask.hang_up()
-            answer = None
-        self.answers[label] = self._alike(answer)
-        return answer
+            response = None
+        self.answers[label] = self._comparable(response)
+        return response
 
     async def produce(
         self, label: str, data: bytes, topic: str = "t", *, version: int = 9, acks: int = -1, partition: int = 0
     ) -> Any:
-        """Ask to append to a partition."""
-        one = {"name": topic, "topic_id": "$" + topic, "partition_data": [{"index": partition, "records": data}]}
-        return await self(label, "Produce", version, {"acks": acks, "timeout_ms": 1000, "topic_data": [one]})
+        """Produce to a partition."""
+        partition_data = {
+            "name": topic,
+            "topic_id": "$" + topic,
+            "partition_data": [{"index": partition, "records": data}],
+        }
+        return await self(label, "Produce", version, {"acks": acks, "timeout_ms": 1000, "topic_data": [partition_data]})
 
     async def fetch(self, label: str, offset: int = 0, topic: str = "t", *, version: int = 12, **values: Any) -> Any:
-        """Ask for a partition's batches; `values` are fields of the request or of the partition."""
-        wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
-        wanted |= {name: values.pop(name) for name in list(values) if name in wanted}
+        """Fetch the batches of a partition; `values` are fields of the request or of the partition."""
+        partition_entry = {
+            "partition": 0,
+            "fetch_offset": offset,
+            "partition_max_bytes": 1 << 20,
+            "current_leader_epoch": -1,
+        }
+        partition_entry |= {name: values.pop(name) for name in list(values) if name in partition_entry}
         body = {"max_wait_ms": 50, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1, "replica_id": -1}
-        topics = [{"topic": topic, "topic_id": self._ids.get("$" + topic, "A" * 21 + "Q"), "partitions": [wanted]}]
+        topics = [
+            {"topic": topic, "topic_id": self._ids.get("$" + topic, "A" * 21 + "Q"), "partitions": [partition_entry]}
+        ]
         return await self(label, "Fetch", version, body | {"topics": topics} | values)
 
     async def offsets(self, label: str, timestamp: int, topic: str = "t", *, version: int = 7, **values: Any) -> Any:
-        """Ask for an offset by time."""
-        wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, "max_num_offsets": 5}
-        wanted |= {name: values.pop(name) for name in list(values) if name in wanted}
-        body = {"replica_id": -1, "topics": [{"name": topic, "partitions": [wanted]}]}
+        """List an offset by time."""
+        partition_entry = {
+            "partition_index": 0,
+            "timestamp": timestamp,
+            "current_leader_epoch": -1,
+            "max_num_offsets": 5,
+        }
+        partition_entry |= {name: values.pop(name) for name in list(values) if name in partition_entry}
+        body = {"replica_id": -1, "topics": [{"name": topic, "partitions": [partition_entry]}]}
         return await self(label, "ListOffsets", version, body | values)
 
     async def hang_up(self) -> None:
-        """Nothing more is asked."""
+        """Close the connection."""
         await self._ask.hang_up()
 
     def _with_ids(self, value: Any) -> Any:
@@ -133,13 +156,13 @@ class Questions:
             return [self._with_ids(element) for element in value]
         return self._ids.get(value, value) if isinstance(value, str) else value
 
-    def _alike(self, value: Any, key: str = "") -> Any:
+    def _comparable(self, value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {name: self._alike(inner, name) for name, inner in value.items()}
+            return {name: self._comparable(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
-            return sorted((self._alike(element, key) for element in value), key=_order)
+            return sorted((self._comparable(element, key) for element in value), key=_sort_key)
         if key == "records" and value is not None:
-            return [self._batch(each) for each in decode(value) if "truncated" not in each]
+            return [self._batch(element_value) for element_value in decode(value) if "truncated" not in element_value]
         if key == "producer_id" and value in self._producers:
             return f"producer {self._producers.index(value)}"
         if key in ("host", "port", "throttle_time_ms"):
@@ -151,7 +174,7 @@ class Questions:
         return {id_: name for name, id_ in self._ids.items()}.get(value, value) if isinstance(value, str) else value
 
     def _batch(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A batch without what differs where its bytes were compressed, or the broker set the time or gave the id."""
+        """A batch without fields that depend on compression, on the clock of the broker or on assigned ids."""
         left_out = {"crc", "batch_length"} if batch["compression"] != "none" else set()
         if batch.get("timestamp_type") == "LogAppendTime":
             left_out |= {"crc", "max_timestamp", "records"}
@@ -164,6 +187,6 @@ class Questions:
         return {name: value for name, value in batch.items() if name not in left_out}
 
 
-def _order(value: Any) -> str:
+def _sort_key(value: Any) -> str:
     names = ("name", "topic", "topic_id", "partition_index", "index", "partition")
     return str([value.get(name) for name in names]) if isinstance(value, Mapping) else ""

@@ -1,4 +1,4 @@
-"""Recipes of docs/deployment.md, run as printed: a machine with the recipe's host names, files and commands."""
+"""Recipes of docs/deployment.md, run as printed: a machine with the host names, files and commands of a recipe."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TOOLS = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-_BEGIN = 'mount --bind "$0" /etc/hosts && ip link set lo up && echo ready && exec sleep infinity'
+_START = 'mount --bind "$0" /etc/hosts && ip link set lo up && echo ready && exec sleep infinity'
 _SELF_SIGNED = "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca-key.pem -out ca.pem -days 1 -subj /CN=CA"
 
 
 class Recipe:
-    """The files and commands of a section; each file begins with a comment that has its name."""
+    """The files and commands of a section; each file starts with a comment that has its name."""
 
     def __init__(self, title: str) -> None:
         section = PAGE.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
@@ -37,15 +37,15 @@ class Recipe:
         assert self.files
         assert self.commands
 
-    def command(self, beginning: str) -> str:
-        """The only command that begins like this."""
-        found: list[str] = [command for command in self.commands if command.startswith(beginning)]
-        assert len(found) == 1
-        return found[0]
+    def command(self, start: str) -> str:
+        """The only command with this start."""
+        commands: list[str] = [command for command in self.commands if command.startswith(start)]
+        assert len(commands) == 1
+        return commands[0]
 
 
 def missing() -> str | None:
-    """Why no recipe can run here, or None."""
+    """The reason why recipes cannot run, or None."""
     if reason := absent("java", "mvn", "kcat", "openssl", "unshare", "nsenter", "ip"):
         return reason
     probe = subprocess.run([*_unshare(), "true"], capture_output=True, check=False)
@@ -57,7 +57,7 @@ def _unshare() -> list[str]:
 
 
 class Machine:
-    """A network namespace with a loopback interface only, and an ``/etc/hosts`` of its own.
+    """A network namespace with only a loopback interface, and a separate ``/etc/hosts``.
 
     Args:
         directory: Where commands run; it gets programs that recipes expect on the PATH.
@@ -79,22 +79,22 @@ class Machine:
         self._environment = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
                              "XDG_RUNTIME_DIR": str(directory), **environment}  # fmt: skip
         self._holder = subprocess.Popen(
-            dies_with_us([*_unshare(), "sh", "-c", _BEGIN, str(hosts)]), stdout=subprocess.PIPE
+            dies_with_us([*_unshare(), "sh", "-c", _START, str(hosts)]), stdout=subprocess.PIPE
         )
         assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == b"ready\n"
 
     def run(self, command: str, *, status: int = 0) -> str:
-        """Run a line of shell; what it printed."""
-        done = subprocess.run(
+        """Run a shell command; return its output."""
+        process = subprocess.run(
             self._inside(["sh", "-c", command]), env=self._environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180, check=False,
         )  # fmt: skip
-        assert done.returncode == status, f"{command}: {done.returncode}: {done.stdout}"
-        return done.stdout
+        assert process.returncode == status, f"{command}: {process.returncode}: {process.stdout}"
+        return process.stdout
 
     def start(self, command: str, *, ready: str) -> subprocess.Popen[bytes]:
-        """Run a line of shell in the background; return when it has printed this."""
+        """Run a shell command in the background; return when it has printed `ready`."""
         log = self.directory / f"log-{len(self._processes)}.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -111,7 +111,7 @@ class Machine:
         return process
 
     def close(self) -> None:
-        """End everything that runs here."""
+        """Kill all processes of the machine."""
         for process in reversed(self._processes):
             process.kill()
             process.wait()
@@ -126,14 +126,14 @@ class Machine:
         return [*enter, "sh", "-c", 'cd "$0" && exec "$@"', str(self.directory), *command]
 
 
-def certify(machine: Machine, request: str, sign: str, name: str) -> None:
-    """Make a certificate ``NAME.pem`` with its key for a host, with the commands that a recipe has for kproxy."""
+def create_certificate(machine: Machine, request: str, sign: str, name: str) -> None:
+    """Create a certificate ``NAME.pem`` with its key for a host, with the commands of a recipe."""
     machine.run(request.replace("kproxy", name))
     machine.run(f"{sign.replace('kproxy', name)} && cat {name}-key.pem >> {name}.pem")
 
 
-def authority(machine: Machine) -> None:
-    """Make ``ca.pem`` and ``ca-key.pem``."""
+def create_authority(machine: Machine) -> None:
+    """Create ``ca.pem`` and ``ca-key.pem``."""
     machine.run(_SELF_SIGNED)
 
 
@@ -150,9 +150,11 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
              "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"]  # fmt: skip
     voters = ",".join(f"{number}@127.0.0.{10 + number}:19090" for number in settings)
     for number, text in settings.items():
-        given = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-        given["listeners"] += f",CONTROLLER://127.0.0.{10 + number}:19090"
-        factors = {f"{each}.replication.factor": str(len(settings)) for each in (
+        parsed_settings = dict(
+            line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")
+        )
+        parsed_settings["listeners"] += f",CONTROLLER://127.0.0.{10 + number}:19090"
+        factors = {f"{topic_kind}.replication.factor": str(len(settings)) for topic_kind in (
             "default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic")}  # fmt: skip
         properties = {
             "process.roles": "broker,controller",
@@ -164,21 +166,21 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
             "offsets.topic.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",
             **factors,
-            **given,
+            **parsed_settings,
         }
         path = machine.directory / f"server-{number}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         users = [option for name, password in scram.items()
                  for option in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")]  # fmt: skip
-        tool = ["kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path), *users]
-        machine.run(shlex.join([*java, *quiet, *tool]))
+        command = ["kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path), *users]
+        machine.run(shlex.join([*java, *quiet, *command]))
     for number in settings:
         machine.start(
             f"{shlex.join([*java, *quiet, 'kafka.Kafka', f'server-{number}.properties'])} & echo started; wait",
             ready="started",
         )
-    for place in range(len(settings)):
-        log = machine.directory / f"log-{place}.txt"
+    for directory in range(len(settings)):
+        log = machine.directory / f"log-{directory}.txt"
         until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), seconds=180, every=0.1)  # type: ignore[misc]
 
 

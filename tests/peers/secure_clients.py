@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers import clients
-from tests.peers.clients.secure_clients import EACH, RECORDS, Login
+from tests.peers.clients.secure_clients import RECORDS, RECORDS_PER_PARTITION, Login
 from tests.peers.kafka import Tools
 from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import go_program, skip
@@ -24,7 +24,7 @@ _BEARER = f"{_SECURITY}.oauthbearer"
 
 
 def exchange(client: str, tools: Tools, login: Login, directory: Path, hosts: Path | None = None) -> str:
-    """Produce to the topic and consume from it, through the client's own library.
+    """Produce to the topic and consume from it, with the library of the client.
 
     Args:
         client: One of `CLIENTS`; `java` is Kafka's own client, of the release of `tools`.
@@ -42,14 +42,14 @@ def exchange(client: str, tools: Tools, login: Login, directory: Path, hosts: Pa
         *(_with_hosts(hosts) if hosts is not None and client != "java" else []),
         *_command(client, tools, login, directory),
     ])  # fmt: skip
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
-    last = "Percentiles: 50th" in done.stdout if client == "java" else done.stdout.strip() == str(RECORDS)
-    return "ok" if done.returncode == 0 and last else done.stdout + done.stderr
+    process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    last_line = "Percentiles: 50th" in process.stdout if client == "java" else process.stdout.strip() == str(RECORDS)
+    return "ok" if process.returncode == 0 and last_line else process.stdout + process.stderr
 
 
 @contextlib.contextmanager
-def attempting(client: str, tools: Tools, login: Login, directory: Path) -> Iterator[None]:
-    """The same in the background, for a client that may try again and again; it is killed at the end."""
+def run_attempts(client: str, tools: Tools, login: Login, directory: Path) -> Iterator[None]:
+    """The same in the background, for a client that may retry forever; it is killed at the end."""
     command = dies_with_us(_command(client, tools, login, directory))
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
@@ -71,7 +71,7 @@ def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[s
 
 
 def _with_hosts(hosts: Path) -> list[str]:
-    """What runs a command in a mount namespace with another /etc/hosts."""
+    """A command prefix for a mount namespace with a different /etc/hosts."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("needs root, to mount another /etc/hosts")
     return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
@@ -81,10 +81,10 @@ def _java(tools: Tools, login: Login, directory: Path) -> list[str]:
     """Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
     settings = directory / f"{login.topic}.properties"
     settings.write_text("".join(f"{key}={value}\n" for key, value in java_settings(login, directory).items()))
-    arguments = [login.bootstrap, login.topic, str(EACH), "1", "100", str(settings)]
+    arguments = [login.bootstrap, login.topic, str(RECORDS_PER_PARTITION), "1", "100", str(settings)]
     if not tools.release.startswith("3."):
         names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
-        arguments = [each for name, value in zip(names, arguments, strict=True) for each in (f"--{name}", value)]
+        arguments = [option for name, value in zip(names, arguments, strict=True) for option in (f"--{name}", value)]
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
     return tools.command("end-to-end-latency", *arguments, jvm=[allowed, *login.jvm])
 

@@ -25,9 +25,9 @@ PASSWORD = "Zwetschgen-Datschi-4711"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 #: Listeners of every broker. SASL_SSL has all mechanisms; SSL requires a client certificate.
 _LISTENERS = ("SASL_SSL", "SSL")
-#: Listeners of the first broker alone: to log in without TLS; with PLAIN only, and sessions of `SESSION_MS`; with a
-#: certificate that has expired; with one of another host; with TLS 1.1 only.
-_ODD_LISTENERS = ("SASL_PLAIN", "SASL_SSL_SHORT", "SSL_EXPIRED", "SSL_ELSEWHERE", "SSL_OLD")
+#: Listeners of the first broker only: logins without TLS; PLAIN only, with sessions of `SESSION_MS`; a
+#: certificate that has expired; one of a different host; TLS 1.1 only.
+_SPECIAL_LISTENERS = ("SASL_PLAIN", "SASL_SSL_SHORT", "SSL_EXPIRED", "SSL_ELSEWHERE", "SSL_OLD")
 SESSION_MS = 1000
 _MODULES = {
     "PLAIN": f'plain.PlainLoginModule required user_{USER}="{PASSWORD}"',
@@ -70,7 +70,7 @@ class Certificates:
 
 
 class SecureCluster:
-    """Brokers of a release; it serves when the constructor returns."""
+    """Brokers of a release, which are ready when the constructor returns."""
 
     def __init__(self, release: str, directory: Path, brokers: int = 3) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -90,32 +90,32 @@ class SecureCluster:
         self._create_users()
 
     def create_topic(self, topic: str) -> None:
-        """One with three partitions, spread over the brokers."""
+        """Create a topic with three partitions, spread over the brokers."""
         leaders = [[1 + number % len(self.nodes)] for number in range(3)]
-        new = NewTopic(topic, replica_assignment=leaders, num_partitions=3)
-        self._admin.create_topics([new])[topic].result(60)
+        new_topic = NewTopic(topic, replica_assignment=leaders, num_partitions=3)
+        self._admin.create_topics([new_topic])[topic].result(60)
 
     def kill(self) -> None:
         for node in self.nodes:
             node.kill()
 
     def login(self, mechanism: str, **changes: Any) -> Login:
-        """What a client needs to be let in through kproxy: the right secret, or with "" the client certificate."""
-        made = self.certificates
-        right: dict[str, Any] = {"mechanism": mechanism, "ca": str(made.outside.path), "user": USER}
+        """A valid login through kproxy: the right secret, or with mechanism "" the client certificate."""
+        certificates = self.certificates
+        secret: dict[str, Any] = {"mechanism": mechanism, "ca": str(certificates.outside.path), "user": USER}
         if mechanism == "OAUTHBEARER":
-            right["secret"] = self.tokens.token(USER)
+            secret["secret"] = self.tokens.token(USER)
         elif mechanism:
-            right["secret"] = PASSWORD
+            secret["secret"] = PASSWORD
         else:
-            right |= {"certificate": str(made.client.certificate), "key": str(made.client.key)}
-        return Login(**right | changes)
+            secret |= {"certificate": str(certificates.client.certificate), "key": str(certificates.client.key)}
+        return Login(**secret | changes)
 
     def _node(self, number: int, member_of: Kafka | None) -> Kafka:
-        properties = {"node.id": str(number), **self._tls(), **self._sasl()}
-        listeners = [*_LISTENERS, *(_ODD_LISTENERS if number == 1 else ())]
+        properties = {"node.id": str(number), **self._tls_settings(), **self._sasl_settings()}
+        listeners = [*_LISTENERS, *(_SPECIAL_LISTENERS if number == 1 else ())]
         if number == 1:
-            properties |= self._odd()
+            properties |= self._special_listener_settings()
         jwks = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks.as_uri()}"
         old = self._directory / "old-tls.security"
         old.write_text("jdk.tls.disabledAlgorithms=\n")
@@ -123,17 +123,17 @@ class SecureCluster:
         directory = self._directory / f"node{number}"
         return Kafka(self.release, directory, dict.fromkeys(listeners, 0), properties, member_of, jvm, start=False)
 
-    def _tls(self) -> dict[str, str]:
-        made = self.certificates
+    def _tls_settings(self) -> dict[str, str]:
+        certificates = self.certificates
         return {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(made.broker.combined()),
+            "ssl.keystore.location": str(certificates.broker.combined()),
             "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(made.inside.path),
+            "ssl.truststore.location": str(certificates.inside.path),
             "listener.name.ssl.ssl.client.auth": "required",
         }
 
-    def _sasl(self) -> dict[str, str]:
+    def _sasl_settings(self) -> dict[str, str]:
         prefix = "listener.name.sasl_ssl"
         validator = f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
         return {
@@ -141,18 +141,25 @@ class SecureCluster:
             f"{prefix}.oauthbearer.sasl.server.callback.handler.class": validator,
             "sasl.oauthbearer.jwks.endpoint.url": self.tokens.jwks.as_uri(),
             "sasl.oauthbearer.expected.audience": self.tokens.audience,
-        } | {f"{prefix}.{each.lower()}.sasl.jaas.config": f"{_SECURITY}.{_MODULES[each]};" for each in MECHANISMS}
+        } | {
+            f"{prefix}.{mechanism.lower()}.sasl.jaas.config": f"{_SECURITY}.{_MODULES[mechanism]};"
+            for mechanism in MECHANISMS
+        }
 
-    def _odd(self) -> dict[str, str]:
-        inside = self.certificates.inside
+    def _special_listener_settings(self) -> dict[str, str]:
+        certificate_directory = self.certificates.inside
         return {
             "listener.name.sasl_plain.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
             "listener.name.sasl_plain.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_ssl_short.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
             "listener.name.sasl_ssl_short.plain.connections.max.reauth.ms": str(SESSION_MS),
             "listener.name.sasl_ssl_short.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.ssl_expired.ssl.keystore.location": str(inside.issue(HOST, days=-3).combined()),
-            "listener.name.ssl_elsewhere.ssl.keystore.location": str(inside.issue("elsewhere.test").combined()),
+            "listener.name.ssl_expired.ssl.keystore.location": str(
+                certificate_directory.issue(HOST, days=-3).combined()
+            ),
+            "listener.name.ssl_elsewhere.ssl.keystore.location": str(
+                certificate_directory.issue("elsewhere.test").combined()
+            ),
             "listener.name.ssl_old.ssl.enabled.protocols": "TLSv1.1",
             "listener.name.ssl_old.ssl.protocol": "TLSv1.1",
         }

@@ -1,4 +1,4 @@
-"""Server: the built-in broker as the tests of it run against it, or a real Kafka in its place as their judge."""
+"""Server: the built-in broker for its tests, or a real Kafka in its place as a reference."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from tests.peers.lab import Lab
 from tests.peers.proxy import Proxy
 
-#: Names a release of Kafka: the tests of the built-in broker run against that instead.
+#: Environment variable with a release of Kafka: the tests of the built-in broker use that instead.
 JUDGE = "KPROXY_JUDGE"
-#: What clients' own tests take for granted, in server.properties and in ours.
+#: Configs that test suites of clients expect, in server.properties and in kproxy.
 CONFIGS = {
     "node.id": "0",
     "num.partitions": "4",
     "default.replication.factor": "1",
     "group.min.session.timeout.ms": "1000",
 }
-#: Whoever is not logged in may do everything, and ACLs can be kept; the same as options of kproxy.
+#: Anonymous clients may do everything, and ACLs can be stored; the same as options of kproxy.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -36,15 +36,15 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(judge: Lab | None, directory: Path) -> Iterator[Server]:
-    """The built-in broker behind kproxy; with a judge, that one."""
-    watched = ("-q", "--strict-trace")
+def run_server(judge: Lab | None, directory: Path) -> Iterator[Server]:
+    """Run the built-in broker behind kproxy; or the judge, if there is one."""
+    proxy_options = ("-q", "--strict-trace")
     if judge is not None:
-        with judge.chain("PLAIN", directory, *watched) as chain:
+        with judge.chain("PLAIN", directory, *proxy_options) as chain:
             yield Server(chain.bootstrap, chain.proxy)
         return
     configs = [option for pair in CONFIGS.items() for option in ("--config", "=".join(pair))]
-    proxy = Proxy(None, directory, *watched, *ACLS, *configs)
+    proxy = Proxy(None, directory, *proxy_options, *ACLS, *configs)
     try:
         yield Server(proxy.bootstrap, proxy)
     finally:

@@ -30,23 +30,23 @@ class ShareMember:
 
     @property
     def lines(self) -> list[str]:
-        """What it printed: a line for each record, and for each result of an acknowledgement."""
+        """Its output: one line per record, and per result of an acknowledgement."""
         return self._printed.read_text().splitlines()
 
     @property
     def records(self) -> int:
-        """How many records it got, each delivery counted."""
+        """The number of deliveries that it received."""
         return sum(line[:1].isdigit() for line in self.lines)
 
     def kill(self) -> None:
-        """SIGKILL: it does not leave its group. Harmless if it has ended."""
+        """Send SIGKILL, so that it does not leave its group. Harmless if it has ended."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """Close the consumer, as a program should."""
+        """Close the consumer properly."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.flush()
@@ -56,7 +56,7 @@ class ShareMember:
 
 @functools.cache
 def _class_path() -> str:
-    built, path = cache() / "share-member", class_path(RELEASES[0])
-    command = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(built), str(_SOURCE)]
+    classes, path = cache() / "share-member", class_path(RELEASES[0])
+    command = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(classes), str(_SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return f"{built}:{path}"
+    return f"{classes}:{path}"

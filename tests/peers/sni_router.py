@@ -1,4 +1,4 @@
-"""A port that leads to the server which the TLS client asks for (SNI), as managed services have it.
+"""A port that connects TLS clients to the server that they name (SNI), like managed services.
 
 ``python -m tests.peers.sni_router HOST:PORT NAME=HOST:PORT...``; a client that asks for another name is turned away.
 """
@@ -19,12 +19,12 @@ def requested_name(hello: bytes) -> tuple[bool, str | None]:
     context.sni_callback = lambda tls, name, _: names.append(name)
     incoming = ssl.MemoryBIO()
     incoming.write(hello)
-    with contextlib.suppress(ssl.SSLError):  # it wants more, or has no certificate
+    with contextlib.suppress(ssl.SSLError):  # it needs more data, or has no certificate
         context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True).do_handshake()
     return bool(names), names[0] if names else None
 
 
-async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(65536):
             writer.write(data)
@@ -45,15 +45,15 @@ async def serve(servers: dict[str, str], reader: asyncio.StreamReader, writer: a
         writer.close()
         return
     host, _, port = servers[name].rpartition(":")
-    back, forth = await asyncio.open_connection(host, int(port))
-    forth.write(hello)
-    await asyncio.gather(pump(reader, forth), pump(back, writer))
+    responses, requests = await asyncio.open_connection(host, int(port))
+    requests.write(hello)
+    await asyncio.gather(relay(reader, requests), relay(responses, writer))
 
 
 async def main(address: str, *servers: str) -> None:
     host, _, port = address.rpartition(":")
-    known = dict(server.split("=", 1) for server in servers)
-    async with await asyncio.start_server(partial(serve, known), host, int(port)) as server:
+    servers_by_name = dict(server.split("=", 1) for server in servers)
+    async with await asyncio.start_server(partial(serve, servers_by_name), host, int(port)) as server:
         print("routing", flush=True)  # noqa: T201
         await server.serve_forever()
 

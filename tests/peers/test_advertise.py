@@ -1,4 +1,4 @@
-"""An unmodified cluster behind one kproxy with --advertise: a real client comes to no broker but through it."""
+"""An unmodified cluster behind one kproxy with --advertise: real clients reach brokers only through it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kafka_admin = pytest.importorskip("confluent_kafka.admin")
 
 SECONDS = 60
 SUITE_SECONDS = 300
-COUNT = 300  # messages a round
+COUNT = 300  # messages per round
 PROPERTIES = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
@@ -37,7 +37,7 @@ PROPERTIES = {
     "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
 }
-#: Of kafka-python's suite, what does not assume a single broker. `python -m tests.peers.suites` runs all suites, whole.
+#: The tests of kafka-python that do not assume a single broker. `python -m tests.peers.suites` runs complete suites.
 SUITE = ("test_consumer_integration.py", "test_producer_integration.py")
 
 
@@ -63,44 +63,46 @@ def consume(settings: dict[str, Any], topics: list[str], count: int) -> list[int
     consumer.subscribe(topics)
     values: list[int] = []
 
-    def is_done() -> bool:
+    def has_all() -> bool:
         values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
         return len(values) >= count
 
-    until(f"{count} messages are read", is_done, seconds=SECONDS)
+    until(f"{count} messages are read", has_all, seconds=SECONDS)
     consumer.close()
     return sorted(values)
 
 
 @pytest.mark.parametrize("cluster", RELEASES[:1], indirect=True)
-def test_a_clients_own_suite_gives_the_same_results_as_without_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
+def test_client_suite_has_the_same_results_through_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
     if reason := SUITES["kafka-python"].missing:
         skip(reason)
     suite = partial(kafka_python.run, files=SUITE, release=cluster.first.release)
     direct = run_directly(suite, cluster, tmp_path / "direct", seconds=SUITE_SECONDS)
-    through = run_through(suite, cluster, tmp_path / "through", seconds=SUITE_SECONDS)
+    proxied = run_through(suite, cluster, tmp_path / "through", seconds=SUITE_SECONDS)
     assert list(direct.outcomes.values()).count("passed") >= 33
-    assert differences([direct], [through]) == {}
-    assert through.trace is not None
-    assert list(trace_problems(through.trace)) == []
+    assert differences([direct], [proxied]) == {}
+    assert proxied.trace is not None
+    assert list(trace_problems(proxied.trace)) == []
 
 
-def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_clients_reach_an_unmodified_cluster_only_through_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
     with ExitStack() as stack:
         proxy = Proxy(cluster.nodes[2].direct, tmp_path, "--advertise", "--detail", "full")
         stack.callback(proxy.kill_all)
-        dialled: set[str] = set()
+        connected_names: set[str] = set()
 
-        def note(text: str) -> None:
+        def record_names(text: str) -> None:
             names = [broker["nodename"] for broker in json.loads(text)["brokers"].values()]
-            dialled.update(name for name in names if name)
+            connected_names.update(name for name in names if name)
 
-        base: dict[str, Any] = {"bootstrap.servers": proxy.bootstrap, "statistics.interval.ms": 200, "stats_cb": note}
+        base: dict[str, Any] = {
+            "bootstrap.servers": proxy.bootstrap,
+            "statistics.interval.ms": 200,
+            "stats_cb": record_names,
+        }
         base |= {"topic.metadata.refresh.interval.ms": 1000}
         admin = kafka_admin.AdminClient(base)
-        create(admin, kafka_admin.NewTopic("orders", 6, 3))
+        create_topic(admin, kafka_admin.NewTopic("orders", 6, 3))
         producer = kafka_client.Producer(base | {"enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
         produce(producer, "orders", range(COUNT))
 
@@ -109,17 +111,17 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
         cluster.nodes[3].start()
         cluster.add(4)
         wait_for_brokers(admin, {1, 2, 3, 4})
-        create(admin, kafka_admin.NewTopic("elsewhere", replica_assignment=[[4]], num_partitions=1))
+        create_topic(admin, kafka_admin.NewTopic("elsewhere", replica_assignment=[[4]], num_partitions=1))
         produce(producer, "elsewhere", range(2 * COUNT, 3 * COUNT))
 
         assert consume(base, ["orders", "elsewhere"], 3 * COUNT) == list(range(3 * COUNT))
         proxy.interrupt()
         listened = set(re.findall(r"listening on [^ ]*:(\d+) ", proxy.printed))
         lines = read_lines(proxy.trace)
-    own = {port_of(f"{host}:{port}") for host, port in (node.direct for node in cluster.nodes.values())}
-    assert {port_of(name) for name in dialled} <= listened
-    assert not {port_of(name) for name in dialled} & own
-    assert {port_of(line["server"]) for line in lines if line["kind"] == "open"} == own
+    broker_ports = {port_of(f"{host}:{port}") for host, port in (node.direct for node in cluster.nodes.values())}
+    assert {port_of(name) for name in connected_names} <= listened
+    assert not {port_of(name) for name in connected_names} & broker_ports
+    assert {port_of(line["server"]) for line in lines if line["kind"] == "open"} == broker_ports
     assert {finding["code"] for finding in all_findings(lines)} & PAST_THE_PROXY == set()
     rewritten = {line["api"] for line in lines if line.get("rewritten")}
     assert {"Metadata", "FindCoordinator"} <= rewritten
@@ -129,15 +131,15 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
             assert [entry["from"] for entry in ports] == [str(broker["port"]) for broker in line["body"]["brokers"]]
 
 
-def create(admin: Any, topic: Any) -> None:
+def create_topic(admin: Any, topic: Any) -> None:
     admin.create_topics([topic])[topic.topic].result(SECONDS)
 
 
 def wait_for_brokers(admin: Any, numbers: set[int]) -> None:
-    def known() -> bool:
+    def are_known() -> bool:
         return set(admin.list_topics(timeout=SECONDS).brokers) == numbers
 
-    until(f"the brokers are {numbers}", known, seconds=SECONDS)
+    until(f"the brokers are {numbers}", are_known, seconds=SECONDS)
 
 
 def port_of(address: str) -> str:

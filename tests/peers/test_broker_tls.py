@@ -1,4 +1,4 @@
-"""Real clients, TLS, and the built-in broker: the relay ends TLS, the broker knows who they are."""
+"""Real clients, TLS, and the built-in broker: the relay ends TLS, the broker knows the principals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def built_in(files: Path, directory: Path, *options: str) -> Iterator[Proxy]:
+def run_built_in_broker(files: Path, directory: Path, *options: str) -> Iterator[Proxy]:
     tls = ("--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem"))
     proxy = Proxy(None, directory, "-q", "--topic", f"orders:{PARTITIONS}", *tls, *options)
     try:
@@ -49,24 +49,26 @@ def exchange(settings: dict[str, Any]) -> None:
     """Write and read `COUNT` records, in a group."""
     producer = kafka_client.Producer(settings)
     for number in range(COUNT):
-        producer.produce("orders", str(number), partition=number % PARTITIONS)  # left to librdkafka, it may be one
+        producer.produce(
+            "orders", str(number), partition=number % PARTITIONS
+        )  # librdkafka might choose a single partition
         producer.poll(0)
     assert producer.flush(SECONDS) == 0
     consumer = kafka_client.Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
     values: list[int] = []
 
-    def is_done() -> bool:
+    def has_all() -> bool:
         values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
         return len(values) >= COUNT
 
-    until("all messages are read", is_done, seconds=SECONDS)
+    until("all messages are read", has_all, seconds=SECONDS)
     consumer.close()
     assert sorted(values) == list(range(COUNT))
 
 
-def checked(proxy: Proxy) -> list[Line]:
-    """The lines of the trace: plaintext under TLS, without findings about security or layout."""
+def stop_and_check(proxy: Proxy) -> list[Line]:
+    """Stop the proxy; check that the trace has decrypted lines without findings about security or layout."""
     proxy.interrupt()
     lines = read_lines(proxy.trace)
     assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
@@ -78,7 +80,7 @@ def checked(proxy: Proxy) -> list[Line]:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_confluent_kafka_logs_in_to_three_brokers_over_tls(files: Path, tmp_path: Path, mechanism: str) -> None:
     login = ("--sasl", mechanism, "--user", "alice:sesame")
-    with built_in(files, tmp_path, "--brokers", "3", *login) as proxy:
+    with run_built_in_broker(files, tmp_path, "--brokers", "3", *login) as proxy:
         exchange(
             {
                 "bootstrap.servers": proxy.bootstrap,
@@ -90,16 +92,16 @@ def test_confluent_kafka_logs_in_to_three_brokers_over_tls(files: Path, tmp_path
             }
         )
         servers = set(re.findall(r"127.0.0.1:\d+", proxy.printed.partition("bootstrap.servers=")[2].partition("\n")[0]))
-        lines = checked(proxy)
+        lines = stop_and_check(proxy)
     assert {line["principal"] for line in lines if line.get("api") in ("Produce", "Fetch")} == {"User:alice"}
     assert {line["server"] for line in lines if line.get("api") == "Produce"} == servers
     assert len(servers) == 3
     assert "sesame" not in proxy.printed
 
 
-def test_the_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Path) -> None:
+def test_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Path) -> None:
     acls = ("--tls-client-ca", str(files / "alice" / "ca.pem"), "--acls", "--super-user", "User:CN=alice")
-    with built_in(files, tmp_path, *acls) as proxy:
+    with run_built_in_broker(files, tmp_path, *acls) as proxy:
         exchange(
             {
                 "bootstrap.servers": proxy.bootstrap,
@@ -109,13 +111,13 @@ def test_the_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Pat
                 "ssl.key.location": str(files / "alice" / "key.pem"),
             }
         )
-        checked(proxy)
+        stop_and_check(proxy)
 
 
-def test_kcat_is_told_of_a_wrong_password(files: Path, tmp_path: Path) -> None:
+def test_reports_a_wrong_password_of_kcat(files: Path, tmp_path: Path) -> None:
     if reason := absent("kcat"):
         skip(reason)
-    with built_in(files, tmp_path, "--sasl", "PLAIN", "--user", "alice:sesame") as proxy:
+    with run_built_in_broker(files, tmp_path, "--sasl", "PLAIN", "--user", "alice:sesame") as proxy:
         bootstrap = proxy.bootstrap
         settings = {
             "security.protocol": "SASL_SSL",
@@ -124,10 +126,10 @@ def test_kcat_is_told_of_a_wrong_password(files: Path, tmp_path: Path) -> None:
             "sasl.username": "alice",
             "sasl.password": "wrong",
         }
-        options = [each for item in settings.items() for each in ("-X", "=".join(item))]
+        options = [argument for item in settings.items() for argument in ("-X", "=".join(item))]
         command = ["kcat", "-b", bootstrap, "-L", "-m", "10", *options]
         assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode != 0
         proxy.interrupt()
-    failed = [finding["message"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"] == "X008"]
-    assert failed
-    assert all(f" at {bootstrap} failed" in each for each in failed)
+    messages = [finding["message"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"] == "X008"]
+    assert messages
+    assert all(f" at {bootstrap} failed" in argument for argument in messages)

@@ -1,4 +1,4 @@
-"""Real clients talk to a real Kafka through the proxy: nothing changes, and the trace has it all."""
+"""Real clients use a real Kafka through the proxy: no byte changes, and the trace is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "trace-1.schema.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What one client said of its run, the recorded chain, and the trace."""
+    """The report of one client, the recorded chain, and the trace."""
 
     report: dict[str, int]
     chain: Chain
@@ -45,18 +45,18 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
         yield Run(report, chain)
 
 
-def test_client_consumes_in_a_group_what_it_produced(run: Run) -> None:
+def test_client_consumes_all_records_that_it_produced(run: Run) -> None:
     assert run.report["produced"] > 0
     assert run.report["consumed"] == run.report["produced"]
 
 
-def test_both_sides_of_the_proxy_saw_the_same_bytes(run: Run) -> None:
-    assert spoken(run.chain.front)
-    assert spoken(run.chain.front) == spoken(run.chain.back)
+def test_both_sides_of_the_proxy_have_the_same_bytes(run: Run) -> None:
+    assert connection_hashes(run.chain.front)
+    assert connection_hashes(run.chain.front) == connection_hashes(run.chain.back)
 
 
-def spoken(side: Forwarder) -> list[tuple[str, str]]:
-    """Hashes of both directions of each connection but the silent ones: kproxy looks whether the broker is there."""
+def connection_hashes(side: Forwarder) -> list[tuple[str, str]]:
+    """Hashes of both directions of each connection; without empty ones, which kproxy opens to check the broker."""
     return sorted((c.requests.sha256(), c.responses.sha256()) for c in side.connections if c.requests.data)
 
 
@@ -66,13 +66,13 @@ def test_trace_has_a_line_for_each_frame(run: Run) -> None:
         assert traced_frames(lines, "response") == connection.responses.frames()
 
 
-def test_every_line_is_valid_against_the_published_schema(run: Run) -> None:
+def test_every_line_matches_the_published_schema(run: Run) -> None:
     validator = Draft202012Validator(json.loads(SCHEMA.read_text()))
     invalid = [line for line in run.lines if not validator.is_valid(line)]
     assert invalid == []
 
 
-def test_every_response_has_its_latency(run: Run) -> None:
+def test_every_response_has_a_latency(run: Run) -> None:
     responses = [line for line in run.lines if line["kind"] == "response"]
     assert responses
     assert [line for line in responses if not 0 <= line.get("latency_us", -1) < 60_000_000] == []
@@ -84,13 +84,15 @@ def test_every_body_is_decoded(run: Run) -> None:
     assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
 
 
-def test_healthy_traffic_has_no_finding_worth_a_warning(run: Run) -> None:
-    # S001: the broker advertises the port of the recorder in front of kproxy, so clients seem to be sent past kproxy.
-    known = ("S001",)
+def test_healthy_traffic_has_no_warnings(run: Run) -> None:
+    # S001: the broker advertises the port of the recorder in front of kproxy, which seems to bypass kproxy.
+    known_codes = ("S001",)
     assert [
-        finding for finding in all_findings(run.lines) if finding["severity"] != "info" and finding["code"] not in known
+        finding
+        for finding in all_findings(run.lines)
+        if finding["severity"] != "info" and finding["code"] not in known_codes
     ] == []
 
 
-def test_nothing_is_missing_from_the_trace(run: Run) -> None:
+def test_trace_has_no_gaps(run: Run) -> None:
     assert [line for line in run.lines if line["kind"] == "gap"] == []

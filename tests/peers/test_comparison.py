@@ -1,10 +1,10 @@
-"""What counts as a difference between a suite's runs directly and through kproxy, and as a problem in a trace."""
+"""Differences between direct and proxied runs of a suite, and problems in a trace."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.peers.suites.comparison import Run, differences, trace_problems, unsteady
+from tests.peers.suites.comparison import Run, differences, trace_problems, unsteady_tests
 from tests.peers.trace import Line
 
 
@@ -24,11 +24,11 @@ def runs(*outcomes: str) -> list[Run]:
         (("passed", "failure: x"), ("passed", "passed"), False, True),
     ],
 )
-def test_a_test_differs_if_it_does_through_kproxy_what_it_never_did_directly(
+def test_outcome_that_never_occurs_directly_is_a_difference(
     direct: tuple[str, ...], through: tuple[str, ...], *, differs: bool, varies: bool
 ) -> None:
     assert bool(differences(runs(*direct), runs(*through))) is differs
-    assert bool(unsteady(runs(*direct), runs(*through))) is varies
+    assert bool(unsteady_tests(runs(*direct), runs(*through))) is varies
 
 
 def metadata(*rewritten: str) -> Line:
@@ -58,7 +58,5 @@ def finding(code: str, blame: str) -> Line:
         (finding("S002", "network"), "1 x S002 some-name, blame network"),
     ],
 )
-def test_a_problem_of_a_trace_is_one_that_valid_clients_and_brokers_cannot_cause(
-    line: Line, problem: str | None
-) -> None:
+def test_findings_of_valid_traffic_are_not_problems(line: Line, problem: str | None) -> None:
     assert list(trace_problems([line])) == ([] if problem is None else [problem])

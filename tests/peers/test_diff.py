@@ -1,4 +1,4 @@
-"""`kproxy diff`: the same client against Kafka and against the built-in broker, and both brokers themselves."""
+"""`kproxy diff`: the same client with Kafka and with the built-in broker, and both brokers directly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPLAINED = {"ApiVersions", "GetTelemetrySubscriptions", "Produce", "AddOffsetsT
 DOCUMENT = Path(__file__).parents[2] / "docs/diff.md"
 
 
-def use(bootstrap: str) -> None:
+def run_client(bootstrap: str) -> None:
     """Create a topic, produce to it, and read it with a group."""
     common = {"bootstrap.servers": bootstrap, "client.id": "app"}
     admin = AdminClient(common)
@@ -39,62 +39,62 @@ def use(bootstrap: str) -> None:
     producer.flush(60)
     consumer = confluent_kafka.Consumer({**common, "group.id": "diff", "auto.offset.reset": "earliest"})
     consumer.subscribe(["diff-orders"])
-    read = 0
-    while read < 10:
-        read += len(consumer.consume(10 - read, 60))
+    consumed = 0
+    while consumed < 10:
+        consumed += len(consumer.consume(10 - consumed, 60))
     consumer.commit(asynchronous=False)
     consumer.close()
 
 
 def diff(a: object, b: object, *options: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "kproxy", "diff", str(a), str(b), "--json", *options]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (1, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    assert (process.returncode, process.stderr) == (1, "")
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
-async def coordinated(lab: Lab) -> None:
+async def wait_for_coordinator(lab: Lab) -> None:
     broker = RecordedBroker(TcpAddress(*lab.kafka.direct), 30)
     await broker.learn_versions()
     await broker.wait_until_ready()
 
 
-def of_kafka_4(lab: Lab) -> Lab:
+def require_newest_release(lab: Lab) -> Lab:
     if lab.kafka.release != RELEASES[0]:
         pytest.skip("docs/diff.md lists the differences from the newest release")
     return lab
 
 
-def test_a_client_sees_few_differences_between_kafka_and_the_built_in_broker(lab: Lab, tmp_path: Path) -> None:
-    asyncio.run(coordinated(of_kafka_4(lab)))
+def test_client_sees_few_differences_between_kafka_and_the_built_in_broker(lab: Lab, tmp_path: Path) -> None:
+    asyncio.run(wait_for_coordinator(require_newest_release(lab)))
     with lab.chain("PLAIN", tmp_path / "kafka", "--detail", "full") as chain:
-        use(chain.bootstrap)
+        run_client(chain.bootstrap)
         chain.finish()
         kafka = chain.proxy.trace
     (tmp_path / "own").mkdir()
-    own = Proxy(None, tmp_path / "own", "--detail", "full")
+    built_in = Proxy(None, tmp_path / "own", "--detail", "full")
     try:
-        use(own.bootstrap)
-        own.interrupt()
+        run_client(built_in.bootstrap)
+        built_in.interrupt()
     finally:
-        own.kill_all()
-    # Which requests are in flight when a client closes its connections depends on time.
-    *differences, _ = diff(kafka, own.trace, "--ignore", "C004")
-    # So does the order of what its threads send on one connection.
-    got = {(difference["aspect"], difference["api"]) for difference in differences if difference["aspect"] != "order"}
+        built_in.kill_all()
+    # The requests in flight when a client closes its connections depend on timing.
+    *differences, _ = diff(kafka, built_in.trace, "--ignore", "C004")
+    # So does the order in which its threads send on one connection.
+    kinds = {(difference["aspect"], difference["api"]) for difference in differences if difference["aspect"] != "order"}
     expected = {("field", "ApiVersions"), ("request", "GetTelemetrySubscriptions")}
     # A new topic may be missing in Kafka's Metadata for a moment.
-    lag = {("error code", "Metadata"), ("field", "Metadata")}
-    assert got - lag == expected, [
+    transient = {("error code", "Metadata"), ("field", "Metadata")}
+    assert kinds - transient == expected, [
         difference for difference in differences if (difference["aspect"], difference["api"]) not in expected
     ]
 
 
-def test_the_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> None:
-    kafka = "{}:{}".format(*of_kafka_4(lab).kafka.direct)
-    with BrokerThread() as own:
-        *differences, end = diff(kafka, own.bootstrap)
-    assert end["pairs"] > 250
+def test_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> None:
+    kafka = "{}:{}".format(*require_newest_release(lab).kafka.direct)
+    with BrokerThread() as built_in:
+        *differences, summary = diff(kafka, built_in.bootstrap)
+    assert summary["pairs"] > 250
     # Kafka advertises these versions for a client library that checks them, and closes the connection.
     assert {tuple(difference["versions"][0]) for difference in differences if difference["aspect"] == "response"} == {
         (0, 0)
@@ -102,20 +102,20 @@ def test_the_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> N
     codes = {difference["api"] for difference in differences if difference["aspect"] == "error code"}
     assert codes <= EXPLAINED, [difference for difference in differences if difference["aspect"] == "error code"]
     page = DOCUMENT.read_text()
-    assert [each for each in EXPLAINED if f"`{each}`" not in page] == []
+    assert [api for api in EXPLAINED if f"`{api}`" not in page] == []
 
 
 def test_pytest_runs_an_exported_test(tmp_path: Path) -> None:
-    """It fails at a broker with the quirk and passes at a correct one, with pytest as users run it."""
+    """The test fails with a broker that has the quirk and passes with a correct one, with pytest as users run it."""
     capture = DOCUMENT.parent.parent / "captures/metadata-v1-throttle-first.pcap.gz"
     command = [sys.executable, "-m", "kproxy", "export-test", str(capture), "0:2", "-o", "test_exported.py"]
     subprocess.run(command, cwd=tmp_path, check=True)
     outcomes = []
     for quirks in ([], ["metadata-throttle-first"]):
         with BrokerThread(topics={"orders": 1}, quirks=quirks) as broker:
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", "pytest", "-p", "no:asyncio", "--kproxy-target", broker.bootstrap],
                 cwd=tmp_path, capture_output=True, text=True, timeout=120,
             )  # fmt: skip
-        outcomes.append((done.returncode, "assert 'L005' not in {'L005': " in done.stdout))
+        outcomes.append((process.returncode, "assert 'L005' not in {'L005': " in process.stdout))
     assert outcomes == [(0, False), (1, True)]

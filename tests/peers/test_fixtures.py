@@ -1,4 +1,4 @@
-"""The fixtures as users of real clients need them: what these do is in frames, and right clients have no findings."""
+"""The pytest fixtures with real clients: they record frames, and correct clients have no findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def consume(bootstrap: str, count: int) -> list[bytes]:
 
 @pytest.mark.kproxy_broker(brokers=3, topics={"orders": 1})
 @pytest.mark.kproxy(fail_on="warning")
-def test_a_group_behind_the_proxy(
+def test_records_the_requests_of_a_consumer_group(
     kproxy_broker: kproxy.InspectedBrokerThread, kproxy_proxy: Callable[[str], kproxy.ProxyThread]
 ) -> None:
     proxy = kproxy_proxy(kproxy_broker.bootstrap)
@@ -46,7 +46,7 @@ def test_a_group_behind_the_proxy(
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Produce:error:NOT_ENOUGH_REPLICAS"])
-def test_what_goes_wrong_is_found(kproxy_broker: kproxy.InspectedBrokerThread) -> None:
+def test_finds_the_error_of_a_quirk(kproxy_broker: kproxy.InspectedBrokerThread) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": kproxy_broker.bootstrap, "message.timeout.ms": 6000})
     producer.produce("orders", b"lost")
     producer.flush(60)
@@ -54,7 +54,9 @@ def test_what_goes_wrong_is_found(kproxy_broker: kproxy.InspectedBrokerThread) -
 
 
 @pytest.mark.kproxy(fail_on="warning")
-def test_in_front_of_real_kafka(lab: Lab, kproxy_proxy: Callable[[str], kproxy.ProxyThread]) -> None:
+def test_proxy_in_front_of_real_kafka_has_no_findings(
+    lab: Lab, kproxy_proxy: Callable[[str], kproxy.ProxyThread]
+) -> None:
     host, port = lab.kafka.direct
     proxy = kproxy_proxy(f"{host}:{port}")
     produce(proxy.bootstrap, 3)

@@ -1,4 +1,4 @@
-"""The judge itself: what the forwarder remembers is what went through."""
+"""The forwarder records exactly the bytes that it relays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ends() -> Iterator[tuple[Forwarder, socket.socket, socket.socket]]:
             forwarder.close()
 
 
-def test_remembers_both_directions_and_passes_a_half_close_on(
+def test_records_both_directions_and_forwards_a_half_close(
     ends: tuple[Forwarder, socket.socket, socket.socket],
 ) -> None:
     forwarder, client, server = ends
@@ -37,7 +37,7 @@ def test_remembers_both_directions_and_passes_a_half_close_on(
     assert connection.peer == client.getsockname()
 
 
-def test_remembers_what_comes_after_the_client_has_hung_up(
+def test_records_data_after_the_client_disconnects(
     ends: tuple[Forwarder, socket.socket, socket.socket],
 ) -> None:
     forwarder, client, server = ends
@@ -51,6 +51,6 @@ def test_remembers_what_comes_after_the_client_has_hung_up(
     assert len(forwarder.connections[0].responses.data) == 300_000
 
 
-def test_cuts_a_stream_at_its_length_prefixes() -> None:
-    whole = bytes([0, 0, 0, 2, 65, 66]) + bytes(4)
-    assert Stream(bytearray(whole + bytes([0, 0, 0, 9, 1]))).frames() == [(0, 6), (6, 4)]
+def test_splits_a_stream_at_its_length_prefixes() -> None:
+    complete_frames = bytes([0, 0, 0, 2, 65, 66]) + bytes(4)
+    assert Stream(bytearray(complete_frames + bytes([0, 0, 0, 9, 1]))).frames() == [(0, 6), (6, 4)]

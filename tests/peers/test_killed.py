@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a load: what had gone through is in the trace."""
+"""SIGKILL under load: the trace has all frames that were relayed before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOAD, FRAMES = 2_000_000, 100
 
 
 @pytest.mark.parametrize("kill", [Proxy.kill, Proxy.kill_all], ids=["relay", "relay and inspector"])
-def test_a_killed_proxy_leaves_a_trace_of_what_went_through(
+def test_killed_proxy_leaves_a_trace_of_the_relayed_frames(
     lab: Lab, tmp_path: Path, kill: Callable[[Proxy], None]
 ) -> None:
     with lab.chain("PLAIN", tmp_path, "-q") as chain:
@@ -29,13 +29,16 @@ def test_a_killed_proxy_leaves_a_trace_of_what_went_through(
             "producer-perf", "--topic", f"killed-{kill.__name__}", "--num-records", "10000000", "--record-size", "200",
             "--throughput", "5000", "--producer-props", f"bootstrap.servers={chain.bootstrap}", "linger.ms=0",
         )  # fmt: skip
-        until("enough went through", lambda: chain.back.relayed() > LOAD and passed(chain, time.monotonic()) > FRAMES)
+        until(
+            "enough went through",
+            lambda: chain.back.relayed() > LOAD and relayed_frames(chain, time.monotonic()) > FRAMES,
+        )
         moment = time.monotonic()
         until("the trace has it while more comes", lambda: is_traced(chain, moment), every=0.1)
         kill(chain.proxy)
         load.kill()
         load.wait()
-        if kill is Proxy.kill:  # the inspector gives the file its name when it is done
+        if kill is Proxy.kill:  # the inspector renames the file when it is complete
             until(
                 "the trace is whole", lambda: not any(path.suffix == ".part" for path in trace_files(chain.proxy.trace))
             )
@@ -43,28 +46,28 @@ def test_a_killed_proxy_leaves_a_trace_of_what_went_through(
         assert [line for line in lines if line["kind"] == "gap"] == []
         until("the recorders are done", lambda: chain.front.all_closed() and chain.back.all_closed())
         assert is_traced(chain, moment)
-        assert [traced for traced, stream in sides(chain) if traced != stream.frames()[: len(traced)]] == []
+        assert [traced for traced, stream in direction_pairs(chain) if traced != stream.frames()[: len(traced)]] == []
 
 
-def sides(chain: Chain) -> Iterator[tuple[list[tuple[int, int]], Stream]]:
-    """Each direction of each connection: its frames in the trace, and what went through."""
+def direction_pairs(chain: Chain) -> Iterator[tuple[list[tuple[int, int]], Stream]]:
+    """Each direction of each connection: its frames in the trace, and the relayed stream."""
     for connection, lines in chain.pairs(torn_end=True):
         yield traced_frames(lines, "request"), connection.requests
         yield traced_frames(lines, "response"), connection.responses
 
 
 def is_traced(chain: Chain, moment: float) -> bool:
-    """Whether the trace has all that had gone through at that moment."""
-    return all(len(traced) >= frames_before(moment, stream) for traced, stream in sides(chain))
+    """Whether the trace has all frames that were relayed before that moment."""
+    return all(len(traced) >= frames_before(moment, stream) for traced, stream in direction_pairs(chain))
 
 
-def passed(chain: Chain, moment: float) -> int:
-    """How many frames had gone through at that moment."""
+def relayed_frames(chain: Chain, moment: float) -> int:
+    """The number of frames that were relayed before that moment."""
     streams = [each for connection in chain.front.connections for each in (connection.requests, connection.responses)]
     return sum(frames_before(moment, stream) for stream in streams)
 
 
 def frames_before(moment: float, stream: Stream) -> int:
-    """How many frames had gone through whole at that moment."""
+    """The number of complete frames of a stream before that moment."""
     received = stream.received_before(moment)
     return sum(offset + size <= received for offset, size in stream.frames())

@@ -1,4 +1,4 @@
-"""Real clients do all they can with the built-in broker, and kproxy finds nothing wrong with its answers.
+"""Real clients use all their features with the built-in broker, and no finding blames the broker.
 
 With ``KPROXY_JUDGE=4.3.1`` in the environment the same tests run against that release of Kafka.
 """
@@ -14,26 +14,26 @@ import pytest
 from tests.peers import clients
 from tests.peers.kafka import RELEASES
 from tests.peers.lab import Lab
-from tests.peers.server import serving
+from tests.peers.server import run_server
 from tests.peers.toolchains import skip
 from tests.peers.trace import Line, all_findings, read_lines
 
 pytestmark = pytest.mark.peers
 
-#: What each client asks for, beside what it needs to find its way.
-EVERY = {
+#: APIs that each client uses, besides those to find brokers.
+EXPECTED_APIS = {
     "CreateTopics", "FindCoordinator", "InitProducerId", "Produce", "EndTxn", "JoinGroup", "SyncGroup", "OffsetFetch",
     "Fetch", "OffsetCommit", "Heartbeat", "LeaveGroup", "DescribeConfigs", "DeleteTopics",
 }  # fmt: skip
-SHARING = {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"}
-MORE = {
+SHARE_GROUP_APIS = {"ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge"}
+ADDITIONAL_APIS = {
     "franz": {"ConsumerGroupHeartbeat"},
-    "java": {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe", *SHARING},
+    "java": {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe", *SHARE_GROUP_APIS},
     "sarama": {"AddOffsetsToTxn", "TxnOffsetCommit"},
     "kafkajs": {"AddOffsetsToTxn", "TxnOffsetCommit"},
 }
-#: (client, rule) -> what the client does that the rule tells of.
-DEPARTURES = {
+#: (client, rule) -> the behaviour of the client that causes the finding.
+KNOWN_FINDINGS = {
     (
         "confluent",
         "L010",
@@ -46,7 +46,7 @@ DEPARTURES = {
 
 @dataclass(frozen=True)
 class Run:
-    """What one client said of its run, and the trace."""
+    """The report of one client, and the trace."""
 
     client: str
     report: clients.Report
@@ -59,13 +59,13 @@ def run(request: pytest.FixtureRequest, judge: Lab | None, tmp_path_factory: pyt
     if reason := clients.missing(client):
         skip(reason)
     directory: Path = tmp_path_factory.mktemp(client)
-    with serving(judge, directory) as server:
+    with run_server(judge, directory) as server:
         report = clients.run(client, RELEASES[0], server.bootstrap, f"topic-{client}")
         server.proxy.interrupt()
         yield Run(client, report, read_lines(server.proxy.trace))
 
 
-def test_group_of_two_consumes_what_was_produced(run: Run) -> None:
+def test_group_of_two_consumes_all_records(run: Run) -> None:
     assert run.report["consumed"] == run.report["produced"] > 0
     assert run.report["members"] == 2
 
@@ -74,19 +74,19 @@ def test_topic_has_configs(run: Run) -> None:
     assert run.report["configs"] > 20
 
 
-def test_all_that_the_client_can_went_over_the_wire(run: Run) -> None:
-    answered = {line["api"] for line in run.lines if line["kind"] == "response"}
-    assert EVERY | MORE.get(run.client, set()) <= answered
+def test_client_uses_all_expected_apis(run: Run) -> None:
+    answered_apis = {line["api"] for line in run.lines if line["kind"] == "response"}
+    assert EXPECTED_APIS | ADDITIONAL_APIS.get(run.client, set()) <= answered_apis
 
 
 def test_no_finding_blames_the_broker(run: Run) -> None:
     assert [finding for finding in all_findings(run.lines) if finding.get("blame") == "broker"] == []
 
 
-def test_what_is_worth_a_warning_is_known_of_the_client(run: Run) -> None:
-    found = {(run.client, finding["code"]) for finding in all_findings(run.lines) if finding["severity"] != "info"}
-    assert found <= DEPARTURES.keys()
+def test_client_causes_only_known_findings(run: Run) -> None:
+    findings = {(run.client, finding["code"]) for finding in all_findings(run.lines) if finding["severity"] != "info"}
+    assert findings <= KNOWN_FINDINGS.keys()
 
 
-def test_nothing_is_missing_from_the_trace(run: Run) -> None:
+def test_trace_has_no_gaps(run: Run) -> None:
     assert [line for line in run.lines if line["kind"] == "gap"] == []

@@ -1,4 +1,4 @@
-"""Each common misconfiguration of TLS and SASL, with real clients and a real Kafka, has a finding that names it."""
+"""Each common misconfiguration of TLS and SASL, with real clients and a real Kafka, has its finding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.peers.kafka import RELEASES, missing
 from tests.peers.misconfigurations import WRONG_PASSWORD, Case, Setting
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
-from tests.peers.secure_clients import attempting
+from tests.peers.secure_clients import run_attempts
 from tests.peers.secure_cluster import SecureCluster
 from tests.peers.toolchains import skip
 from tests.peers.trace import Line, all_findings, read_lines
@@ -42,39 +42,39 @@ def name_of(case: Case) -> str:
 
 @pytest.mark.parametrize("setting", [NEWEST], indirect=True)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
-def test_a_finding_names_the_side_the_reason_and_the_remedy(setting: Setting, case: Case, tmp_path: Path) -> None:
-    check(setting, case, tmp_path)
+def test_finding_names_the_side_the_reason_and_the_remedy(setting: Setting, case: Case, tmp_path: Path) -> None:
+    check_case(setting, case, tmp_path)
 
 
 @pytest.mark.parametrize("setting", OLDER, indirect=True)
 @pytest.mark.parametrize("case", [case for case in CASES if case.by_broker], ids=name_of)
-def test_so_it_does_with_older_brokers(setting: Setting, case: Case, tmp_path: Path) -> None:
-    check(setting, case, tmp_path)
+def test_finding_is_the_same_with_older_brokers(setting: Setting, case: Case, tmp_path: Path) -> None:
+    check_case(setting, case, tmp_path)
 
 
-def check(setting: Setting, case: Case, tmp_path: Path) -> None:
+def check_case(setting: Setting, case: Case, tmp_path: Path) -> None:
     broker = setting.cluster.nodes[0]
     upstream = broker.direct if case.listener == "DIRECT" else broker.listeners[case.listener]
     proxy = Proxy(upstream, tmp_path, "--no-check", "--advertise", *setting.options(case))
 
-    def found() -> list[Line]:
+    def matching_findings() -> list[Line]:
         lines = all_findings(read_lines(proxy.trace, torn_end=True))
         return [line for line in lines if line["code"] == case.code and line["severity"] != "info"]
 
     try:
-        with attempting(case.client, broker, setting.login(case, proxy.bootstrap), tmp_path):
-            first, *_ = until(f"{case.code} is there: {proxy.trace}", found, seconds=60)
+        with run_attempts(case.client, broker, setting.login(case, proxy.bootstrap), tmp_path):
+            finding, *_ = until(f"{case.code} is there: {proxy.trace}", matching_findings, seconds=60)
     finally:
         proxy.kill_all()
-    assert [part for part in case.message if part not in first["message"]] == [], first["message"]
-    assert case.hint in first["hint"]
-    assert first["blame"] == case.blame
+    assert [part for part in case.message if part not in finding["message"]] == [], finding["message"]
+    assert case.hint in finding["hint"]
+    assert finding["blame"] == case.blame
     assert WRONG_PASSWORD not in proxy.printed
-    every = all_findings(read_lines(proxy.trace, torn_end=True))
-    assert {line["code"] for line in every if line["severity"] == "error"} <= {case.code}
+    findings = all_findings(read_lines(proxy.trace, torn_end=True))
+    assert {line["code"] for line in findings if line["severity"] == "error"} <= {case.code}
 
 
-def test_the_documentation_lists_each_with_its_finding() -> None:
+def test_documentation_lists_each_case_with_its_finding() -> None:
     rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ") and line.count("|") == 4]
     for case in CASES:
         [row] = (row for row in rows if case.name in row.replace("PLAIN, SCRAM-SHA-256 or ", f"{case.mechanism} "))

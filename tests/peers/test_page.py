@@ -1,4 +1,4 @@
-"""The page of `kproxy dissect --html` in a browser: clicked, hovered, steered by keys; it asks nobody for anything."""
+"""The page of `kproxy dissect --html` in a browser: clicks, hovering, keys; it makes no requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
-from tests.kproxy.html.filters import answers, asked, lines, script
+from tests.kproxy.html.filters import lines, match_results, sample_texts, script
 from tests.kproxy.html.pages import page_of
 from tests.peers.browser import BasicTab as Tab
 from tests.peers.browser import browser, executable
@@ -42,34 +42,35 @@ _NEAR = f"[...{_RESPONSE}.querySelectorAll('.bytes b.near[data-at]')].map((byte)
 
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def tab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    found = firefox_executable() if request.param == "firefox" else executable()
-    if found is None:
+    program = firefox_executable() if request.param == "firefox" else executable()
+    if program is None:
         skip(f"needs {request.param} on PATH")
-    run = firefox if request.param == "firefox" else browser
-    with run(found, tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
+    start = firefox if request.param == "firefox" else browser
+    with start(program, tmp_path_factory.mktemp("profile")) as tab_of_browser:
+        yield tab_of_browser
 
 
-def show(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
+def show_page(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
     page = tmp_path / "page.html"
-    made = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", *options, source],
-                          capture_output=True, check=True, timeout=120)  # fmt: skip
-    page.write_bytes(made.stdout)
+    process = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never",
+                              *options, source],
+                             capture_output=True, check=True, timeout=120)  # fmt: skip
+    page.write_bytes(process.stdout)
     tab.resize(width, 900)
     tab.navigate(page.as_uri())
     tab.until("document.documentElement?.dataset.ready")
 
 
-def frames(tab: Tab, row: int | None = None) -> None:
-    """Go to the list of frames, or to one of them."""
+def show_frames(tab: Tab, row: int | None = None) -> None:
+    """Open the list of frames, or one of them."""
     tab.run(f"location.hash = '#/frames{'' if row is None else f'?row={row}'}'")
     tab.until("document.querySelector('#rows .row')")
     if row is not None:
         tab.until(f"document.documentElement.dataset.opened === '{row}' && document.querySelector('.side')")
 
 
-def ask(tab: Tab, text: str) -> None:
-    """Write a filter."""
+def type_filter(tab: Tab, text: str) -> None:
+    """Type a filter."""
     tab.run(f"document.getElementById('filter').value = {json.dumps(text)}; "
             "document.getElementById('filter').dispatchEvent(new Event('input'))")  # fmt: skip
 
@@ -79,18 +80,18 @@ WRONG = "document.getElementById('wrong').textContent"
 
 
 def row(name: str) -> str:
-    """A row of the list by its text."""
+    """A JavaScript expression for a row of the list, by its text."""
     return f"[...document.querySelectorAll('#rows .row')].find((row) => row.textContent.includes({name!r}))"
 
 
 def node(name: str) -> str:
-    """A field of the response by its name."""
+    """A JavaScript expression for a field of the response, by its name."""
     nodes = f"[...{_RESPONSE}.querySelectorAll('.node')]"
     return f"{nodes}.find((node) => node.querySelector('.name').textContent === {name!r})"
 
 
-def test_the_page_opens_with_what_is_wrong(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
+def test_page_opens_with_the_causes(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
     assert tab.run("document.querySelector('.cause .code').textContent") == "L005 field-from-newer-version"
     assert "do not write throttle_time_ms in version 2" in tab.run("document.querySelector('.cause .todo').textContent")
     tab.point("document.querySelector('.cause a.primary')", click=True)
@@ -99,68 +100,68 @@ def test_the_page_opens_with_what_is_wrong(tab: Tab, tmp_path: Path) -> None:
     assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
     tab.run("history.back()")
     tab.until("document.querySelector('.cause')")
-    show(tab, tmp_path, _CLEAN)
+    show_page(tab, tmp_path, _CLEAN)
     assert tab.run("document.body.dataset.view") == "frames"
     assert tab.run("document.getElementById('detail').hidden")
 
 
-def test_the_filter_is_that_of_the_command_line(tab: Tab) -> None:
-    texts, of = asked(), lines()
-    told = tab.run(script(texts, of))
-    for text, answer, got in zip(texts, answers(texts, of), told, strict=True):
-        assert got == answer, text
+def test_filters_match_like_the_command_line(tab: Tab) -> None:
+    texts, sample = sample_texts(), lines()
+    page_results = tab.run(script(texts, sample))
+    for text, expected, actual in zip(texts, match_results(texts, sample), page_results, strict=True):
+        assert actual == expected, text
 
 
-def test_a_filter_sees_an_exchange_as_one(tab: Tab, tmp_path: Path) -> None:
-    text = "acks=-1 and error=0"  # the one is in the request, the other in the response
-    wanted, _ = page_of(lines_of(_JAVA), chosen=text)
-    show(tab, tmp_path, _JAVA)
-    frames(tab)
-    ask(tab, text)
-    tab.until(f"{COUNT} === '{len(wanted.unpacked('rows'))} of 436 rows'")
-    ask(tab, "api=Metadat")
+def test_filter_sees_request_and_response_as_one(tab: Tab, tmp_path: Path) -> None:
+    text = "acks=-1 and error=0"  # one is in the request, the other in the response
+    expected_page, _ = page_of(lines_of(_JAVA), chosen=text)
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
+    type_filter(tab, text)
+    tab.until(f"{COUNT} === '{len(expected_page.unpacked('rows'))} of 436 rows'")
+    type_filter(tab, "api=Metadat")
     assert tab.until(WRONG) == "unknown api 'Metadat' at column 5: did you mean 'Metadata'?"
-    assert tab.run(COUNT) == f"{len(wanted.unpacked('rows'))} of 436 rows"  # what it showed before
-    ask(tab, "")
+    assert tab.run(COUNT) == f"{len(expected_page.unpacked('rows'))} of 436 rows"  # the count of the previous filter
+    type_filter(tab, "")
     tab.until(f"{COUNT} === '436 rows'")
     assert tab.run(WRONG) == ""
 
 
-def test_decoded_records_are_fields_and_found(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
-    frames(tab)
-    ask(tab, "value.card.number=planted and not value.id=6")
+def test_filters_and_shows_decoded_records(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
+    show_frames(tab)
+    type_filter(tab, "value.card.number=planted and not value.id=6")
     tab.until(f"{COUNT} === '1 of 3 rows'")
     tab.point(row("Produce"), click=True)
     chooser = "[...document.querySelectorAll('.tabs button')].find((each) => each.textContent === '4 records')"
     tab.until(chooser)
     tab.run(f"{chooser}.click()")
-    shown = tab.run("document.querySelector('.list-of-records').textContent")
-    assert '"number": "planted"' in shown
-    assert "text?" in shown
+    records_text = tab.run("document.querySelector('.list-of-records').textContent")
+    assert '"number": "planted"' in records_text
+    assert "text?" in records_text
 
 
-def test_where_nothing_matches_the_page_says_so_and_how_to_go_on(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab)
-    ask(tab, "topic~'<b>x'")
-    said = "document.querySelector('#rows .none')?.textContent"
+def test_page_explains_a_filter_without_matches(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab)
+    type_filter(tab, "topic~'<b>x'")
+    message = "document.querySelector('#rows .none')?.textContent"
     tab.until(f"{COUNT} === '0 of 11 rows'")
-    assert tab.run(said) == "nothing matches topic~'<b>x'; clear it"
+    assert tab.run(message) == "nothing matches topic~'<b>x'; clear it"
     tab.point("document.querySelector('#rows .none .clear')", click=True)
     tab.until(f"{COUNT} === '11 rows'")
     assert tab.run("document.getElementById('filter').value") == ""
-    ask(tab, "api=ApiVersions")
+    type_filter(tab, "api=ApiVersions")
     tab.until(f"{COUNT} === '4 of 11 rows'")
     tab.run("document.getElementById('list').focus()")
     tab.key("z")
-    tab.until(said)
-    assert tab.run(said) == "no row with a finding matches api=ApiVersions; clear it"
+    tab.until(message)
+    assert tab.run(message) == "no row with a finding matches api=ApiVersions; clear it"
 
 
-def test_a_click_opens_an_exchange_and_the_finding_is_marked(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab)
+def test_click_opens_an_exchange_and_marks_its_finding(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab)
     tab.point(row("Metadata"), click=True)
     tab.until("document.querySelector('.finding')")
     assert tab.run("location.hash") == "#/frames?row=3"
@@ -172,13 +173,13 @@ def test_a_click_opens_an_exchange_and_the_finding_is_marked(tab: Tab, tmp_path:
     assert tab.run("location.hash") == "#/frames?row=3&at=response%3Asize"
     tab.point("document.querySelector('.finding')", click=True)
     assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
-    wrong = f"[...{_RESPONSE}.querySelectorAll('.bytes .blamed-error[data-at]')].map((byte) => byte.dataset.at)"
-    assert {int(at) for at in tab.run(wrong)} == {8, 9, 10, 11}
+    blamed_bytes = f"[...{_RESPONSE}.querySelectorAll('.bytes .blamed-error[data-at]')].map((byte) => byte.dataset.at)"
+    assert {int(at) for at in tab.run(blamed_bytes)} == {8, 9, 10, 11}
 
 
-def test_what_is_hovered_in_one_is_marked_in_the_other(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab, 3)
+def test_hovering_marks_fields_and_bytes(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab, 3)
     tab.until(f"{_RESPONSE}?.querySelector('.node')")
     tab.point(node("correlation_id"))
     assert {int(at) for at in tab.until(f"({_NEAR}).length && {_NEAR}")} == {4, 5, 6, 7}
@@ -189,8 +190,8 @@ def test_what_is_hovered_in_one_is_marked_in_the_other(tab: Tab, tmp_path: Path)
     assert {int(at) for at in tab.run(_MARKED)} == {4, 5, 6, 7}
 
 
-def test_keys(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
+def test_keys_select_and_open_exchanges(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
     tab.key("2")
     tab.until("document.querySelector('#rows .row')")
     chosen = "document.querySelector('#rows .chosen .api')?.textContent"
@@ -206,7 +207,7 @@ def test_keys(tab: Tab, tmp_path: Path) -> None:
     tab.key("Escape")
     tab.until("document.getElementById('detail').hidden")
     tab.key("z")
-    tab.until(f"{COUNT} === '2 of 11 rows'")  # one repeats the finding of the other
+    tab.until(f"{COUNT} === '2 of 11 rows'")  # one row repeats the finding of the other
     tab.key("z")
     tab.until(f"{COUNT} === '11 rows'")
     tab.key("/")
@@ -219,10 +220,10 @@ def test_keys(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
 
 
-def test_back_leads_through_what_was_shown(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab)
-    ask(tab, "api=Metadata")
+def test_back_and_forward_restore_the_page(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab)
+    type_filter(tab, "api=Metadata")
     tab.until(f"{COUNT} === '2 of 11 rows'")
     tab.point(row("Metadata"), click=True)
     tab.until("!document.getElementById('detail').hidden")
@@ -239,37 +240,37 @@ def test_back_leads_through_what_was_shown(tab: Tab, tmp_path: Path) -> None:
     tab.until(f"{COUNT} === '2 of 11 rows'")
 
 
-def test_completion_and_plain_text(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab)
+def test_filter_completes_and_searches_plain_text(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab)
     tab.key("/")
     for letter in "api=Metad":
         tab.key(letter)
-    offered = "[...document.querySelectorAll('#completions:not([hidden]) li')].map((each) => each.textContent)"
-    tab.until(f"{offered}.includes('Metadata')")
+    suggestions = "[...document.querySelectorAll('#completions:not([hidden]) li')].map((each) => each.textContent)"
+    tab.until(f"{suggestions}.includes('Metadata')")
     tab.key("Tab")
     tab.until(f"{COUNT} === '2 of 11 rows'")
     assert tab.run("document.getElementById('filter').value") == "api=Metadata"
-    ask(tab, "findCOORD")
+    type_filter(tab, "findCOORD")
     tab.until("!document.getElementById('as-text').hidden")
     tab.until(f"{COUNT} === '1 of 11 rows'")
     assert tab.run(row("FindCoordinator") + " !== undefined")
 
 
-def test_columns_sort_hide_and_show_other_times(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
-    frames(tab)
-    first = "document.querySelector('#rows .row .latency').textContent"
+def test_columns_can_be_sorted_and_hidden(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
+    first_latency = "document.querySelector('#rows .row .latency').textContent"
     tab.point("document.querySelector('#columns .latency button')", click=True)
     tab.until("document.querySelector('#columns .latency').getAttribute('aria-sort') === 'descending'")
     assert tab.run("location.hash") == "#/frames?sort=latency"
-    assert tab.until(f"{first}.endsWith(' ms') && {first}") == "502 ms"
-    show(tab, tmp_path, _BUG)
-    frames(tab)
-    choose(tab, "time ▾", "since the row above")
+    assert tab.until(f"{first_latency}.endsWith(' ms') && {first_latency}") == "502 ms"
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab)
+    choose_menu_item(tab, "time ▾", "since the row above")
     assert tab.run("document.querySelectorAll('#rows .time')[1].textContent") == "0.670397"
     assert tab.run("document.querySelector('#columns .time').textContent.startsWith('s since above')")
-    choose(tab, "time ▾", "UTC")
+    choose_menu_item(tab, "time ▾", "UTC")
     tab.point(
         "[...document.querySelectorAll('#tools button')].find((each) => each.textContent === 'columns ▾')", click=True
     )
@@ -283,7 +284,7 @@ def test_columns_sort_hide_and_show_other_times(tab: Tab, tmp_path: Path) -> Non
     tab.until("document.querySelector('#columns .client')")
 
 
-def choose(tab: Tab, menu: str, item: str) -> None:
+def choose_menu_item(tab: Tab, menu: str, item: str) -> None:
     """Choose an item of a menu."""
     buttons = "[...document.querySelectorAll('.menu button')]"
     tab.point(f"{buttons}.find((each) => each.textContent === {menu!r})", click=True)
@@ -292,8 +293,8 @@ def choose(tab: Tab, menu: str, item: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["connections", "apis", "topics", "groups", "clients", "brokers"])
-def test_an_overview_leads_to_its_frames(tab: Tab, tmp_path: Path, view: str) -> None:
-    show(tab, tmp_path, _JAVA)
+def test_overview_links_to_its_frames(tab: Tab, tmp_path: Path, view: str) -> None:
+    show_page(tab, tmp_path, _JAVA)
     tab.run(f"location.hash = '#/{view}'")
     tab.until(f"document.body.dataset.view === '{view}' && document.querySelector('tbody tr a')")
     tab.point("document.querySelector('tbody tr a')", click=True)
@@ -303,8 +304,8 @@ def test_an_overview_leads_to_its_frames(tab: Tab, tmp_path: Path, view: str) ->
     tab.until(f"/^[1-9]\\d*( of 436)? rows$/.test({COUNT})")
 
 
-def test_records_across_frames(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
+def test_records_view_links_to_frames(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
     tab.run("location.hash = '#/records?filter=api%3DProduce'")
     tab.until("document.querySelectorAll('table.records tbody tr').length > 20")
     assert "key-" in tab.run("document.querySelector('table.records tbody').textContent")
@@ -312,9 +313,9 @@ def test_records_across_frames(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.querySelector('.head h2')?.textContent.includes('Produce')")
 
 
-def test_keys_in_the_fields(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    frames(tab, 3)
+def test_keys_move_through_the_fields(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    show_frames(tab, 3)
     tab.run(f"{_RESPONSE}.querySelector('.tree').focus()")
     marked = f"{_RESPONSE}.querySelector('.node.marked .name').textContent"
     tab.key("ArrowUp")
@@ -328,9 +329,9 @@ def test_keys_in_the_fields(tab: Tab, tmp_path: Path) -> None:
     assert tab.run(marked) == "brokers"
 
 
-def test_on_paper_there_is_what_is_off_the_screen(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
-    frames(tab)
+def test_printing_includes_rows_off_the_screen(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
     rows = "document.querySelectorAll('#rows .row').length"
     assert tab.run(rows) < 100
     tab.run("dispatchEvent(new Event('beforeprint'))")
@@ -340,26 +341,26 @@ def test_on_paper_there_is_what_is_off_the_screen(tab: Tab, tmp_path: Path) -> N
     assert tab.run(rows) < 100
 
 
-def test_a_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _BUG)
-    tab.run("location.hash = '#9'")  # as in older pages
+def test_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    tab.run("location.hash = '#9'")  # the form of older pages
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
     tab.run("location.hash = '#/frames?row=3&at=response:body.brokers[0].host'")
     tab.until(f"{_RESPONSE}?.querySelector('.node.marked .name')?.textContent === 'host'")
     assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
 
 
-def test_records_and_long_lists(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
-    frames(tab)
+def test_shows_records_from_a_long_list(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
     tab.key("G")
     assert tab.run("document.querySelector('#rows .chosen').id") == "row-435"
     assert tab.run("document.querySelectorAll('#rows .row').length") < 100
-    ask(tab, "api=produce and version=13")
+    type_filter(tab, "api=produce and version=13")
     tab.until(f"{COUNT} !== '436 rows'")
-    tab.key("g")  # a click could meet another row while the list still scrolls
+    tab.key("g")  # a click could hit a different row while the list scrolls
     tab.key("Enter")
-    tab.until("!document.getElementById('detail').hidden")  # until then it holds the exchange that was closed
+    tab.until("!document.getElementById('detail').hidden")  # before that it shows the closed exchange
     records = "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.textContent.includes('record'))"
     tab.until(records)
     tab.point(records, click=True)
@@ -367,68 +368,68 @@ def test_records_and_long_lists(tab: Tab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_nothing_is_asked_for_and_nothing_goes_wrong(tab: Tab, tmp_path: Path, width: int) -> None:
+def test_page_makes_no_requests_and_has_no_errors(tab: Tab, tmp_path: Path, width: int) -> None:
     hostile = "</script><img src=http://192.0.2.1/x onerror=document.title=1><b onclick=x>"
     finding = FindingEntry("L001", "trailing-bytes", "error", hostile, path=hostile, span=(8, 12), hint=hostile)
     frame = request("Metadata", 1, {"topics": [{"name": hostile}]})
     line = request_line(frame, client_id=hostile, findings=[finding])
     trace = tmp_path / "hostile.jsonl"
-    out = bytearray()
-    append_line(line, out)
-    trace.write_bytes(out)
-    show(tab, tmp_path, trace, width=width)
+    encoded = bytearray()
+    append_line(line, encoded)
+    trace.write_bytes(encoded)
+    show_page(tab, tmp_path, trace, width=width)
     assert hostile in tab.run("document.querySelector('.cause .message').textContent")
     for view in ("connections", "apis", "topics", "groups", "transactions", "clients", "brokers", "records"):
         tab.run(f"location.hash = '#/{view}'")
         tab.until(f"document.body.dataset.view === '{view}' && document.querySelector('table thead th')")
         assert tab.run("document.documentElement.scrollWidth <= innerWidth"), view
-    frames(tab, 0)
+    show_frames(tab, 0)
     assert tab.run("[...document.images].length + document.querySelectorAll('b[onclick]').length") == 0
     assert hostile in tab.run("document.querySelector('.finding .message').textContent")
     assert tab.run("document.documentElement.scrollWidth <= innerWidth")
-    assert {*tab.asked()} <= {(tmp_path / "page.html").as_uri()}  # Firefox does not tell of files
+    assert {*tab.requested_urls()} <= {(tmp_path / "page.html").as_uri()}  # Firefox does not report files
     assert tab.errors() == []
 
 
-def test_the_page_counts_over_time_as_the_server_does(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
+def test_charts_of_page_and_server_are_equal(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
     session = session_of_capture(_JAVA)
     modules = join_modules(MODULES[: MODULES.index("embedded_source.js") + 1])
     for api in ("", "Fetch"):
-        wanted = json.loads(encode_json(draw_over_time(session, api)))
-        del wanted["busy"]
-        found = tab.run(f"""(async () => {{ {modules}
+        expected = json.loads(encode_json(draw_over_time(session, api)))
+        del expected["busy"]
+        actual = tab.run(f"""(async () => {{ {modules}
           const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
           await source.open();
           filter_text_js.setFields(source.info);
           const {{ busy, ...made }} = await source.overTime({{ text: "", api: "{api}", parts: 48 }});
           return made; }})()""")
-        assert found == wanted
-    wanted = json.loads(encode_json(topics_picture(session, 48)))
-    del wanted["busy"]
-    assert wanted["lag"]["names"]
-    found = tab.run(f"""(async () => {{ {modules}
+        assert actual == expected
+    expected = json.loads(encode_json(topics_picture(session, 48)))
+    del expected["busy"]
+    assert expected["lag"]["names"]
+    actual = tab.run(f"""(async () => {{ {modules}
       const source = new embedded_source_js.EmbeddedSource(JSON.parse(document.getElementById("data").textContent));
       await source.open();
       filter_text_js.setFields(source.info);
       const {{ busy, ...made }} = await source.topicsOverTime({{ text: "", parts: 48 }});
       return made; }})()""")
-    assert found == wanted
+    assert actual == expected
 
 
-def test_marks_are_reached_by_arrows_and_opened_by_enter(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
+def test_arrow_keys_reach_marks_and_enter_opens_them(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
     tab.run("location.hash = '#/over-time'")
     tab.until("document.querySelector('.throughput') && document.querySelectorAll('h2').length > 5")
     assert tab.run("[...document.querySelectorAll('.charts svg')].every((picture) =>"
                    " picture.querySelectorAll('a[tabindex=\"0\"]').length === 1)")  # fmt: skip
     tab.run("document.querySelector('.heat .cell').focus()")
     label = "document.activeElement.getAttribute('aria-label')"
-    first = tab.run(label)
+    first_label = tab.run(label)
     tab.key("ArrowRight")
-    second = tab.run(label)
-    assert second != first
-    assert tab.run("document.querySelector('.pointed').textContent") == second
+    second_label = tab.run(label)
+    assert second_label != first_label
+    assert tab.run("document.querySelector('.pointed').textContent") == second_label
     tab.key("ArrowLeft")
     tab.key("ArrowDown")
     tab.key("ArrowRight")
@@ -443,8 +444,8 @@ def test_marks_are_reached_by_arrows_and_opened_by_enter(tab: Tab, tmp_path: Pat
     tab.until("document.body.dataset.view === 'frames' && !document.getElementById('detail').hidden")
 
 
-def test_a_finger_selects_a_part_of_the_time(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA, width=375)
+def test_swipe_selects_a_time_range(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA, width=375)
     tab.run("location.hash = '#/over-time?key=Fetch'")
     tab.until("document.querySelector('.heat .cell')")
     left, top = tab.run("(({ left, top }) => [left, top])(document.querySelector('.heat').getBoundingClientRect())")
@@ -456,14 +457,18 @@ def test_a_finger_selects_a_part_of_the_time(tab: Tab, tmp_path: Path) -> None:
     tab.until(f"/^[1-9]\\d* of 436 rows$/.test({COUNT})")
 
 
-def test_a_mark_of_lag_leads_to_the_frame_that_shows_it(tab: Tab, tmp_path: Path) -> None:
-    out = bytearray()
-    for pair in (fetch_exchange(([3], 7)), fetch_exchange(([3], 9), ([4], 0), at=0.1), fetch_exchange(([4], 2), at=9)):
-        for line in pair:
-            append_line(line, out)
+def test_lag_mark_links_to_its_frame(tab: Tab, tmp_path: Path) -> None:
+    encoded = bytearray()
+    for exchange in (
+        fetch_exchange(([3], 7)),
+        fetch_exchange(([3], 9), ([4], 0), at=0.1),
+        fetch_exchange(([4], 2), at=9),
+    ):
+        for line in exchange:
+            append_line(line, encoded)
     trace = tmp_path / "lag.jsonl"
-    trace.write_bytes(out)
-    show(tab, tmp_path, trace)
+    trace.write_bytes(encoded)
+    show_page(tab, tmp_path, trace)
     tab.run("location.hash = '#/over-time'")
     tab.until("document.querySelectorAll('.lag a').length === 3")
     labels = tab.run(
@@ -475,7 +480,7 @@ def test_a_mark_of_lag_leads_to_the_frame_that_shows_it(tab: Tab, tmp_path: Path
 
 
 def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
+    show_page(tab, tmp_path, _JAVA)
     names = "[...document.querySelectorAll('.timelines h2')].map((each) => each.firstChild.data)"
     tab.run("location.hash = '#/timelines'")
     tab.until("document.querySelectorAll('.timelines h2').length === 5")
@@ -485,7 +490,7 @@ def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:
     assert tab.run(names) == [name]
 
 
-def test_axe_finds_nothing_serious(tab: Tab, tmp_path: Path) -> None:
+def test_page_has_no_serious_accessibility_violations(tab: Tab, tmp_path: Path) -> None:
     if reason := absent("npm"):
         skip(reason)
     axe = (node_modules() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
@@ -495,7 +500,7 @@ def test_axe_finds_nothing_serious(tab: Tab, tmp_path: Path) -> None:
         ".map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ target }) => target.join(' ')).join(', ')}`))"
     )
     for source in (_JAVA, _BUG):
-        show(tab, tmp_path, source)
+        show_page(tab, tmp_path, source)
         tab.run(f"{axe}; true")
         views = [
             *tab.run("[...document.querySelectorAll('#views a')].map((link) => link.dataset.view)"),
@@ -512,8 +517,8 @@ def test_axe_finds_nothing_serious(tab: Tab, tmp_path: Path) -> None:
                 assert tab.run(faults) == [], (view, theme)
 
 
-def test_pictures_lead_to_their_frames_and_back(tab: Tab, tmp_path: Path) -> None:
-    show(tab, tmp_path, _JAVA)
+def test_charts_link_to_their_frames(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
     tab.run("location.hash = '#/over-time?key=Fetch'")
     tab.until("document.querySelector('.heat .cell')")
     marked = tab.run("document.querySelector('.heat .cell').getAttribute('aria-label').split(' ')[0]")

@@ -1,4 +1,4 @@
-"""Values that confluent-kafka's serializers write, decoded by the schemas that they register."""
+"""Values written by the serializers of confluent-kafka, decoded with the schemas that they register."""
 
 from __future__ import annotations
 
@@ -77,39 +77,41 @@ def expected_order(tree: dict[str, Any]) -> dict[str, Any]:
     return order(tree) | text | {"at": "2026-11-23T10:00:00.000005Z"}
 
 
-def decoded(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, bytes]]) -> DecodedValue:
-    """The value, by the schemas of the mock registry."""
+def decode_with_registry(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, bytes]]) -> DecodedValue:
+    """Decode a value with the schemas of the mock registry."""
     context = ValueContext("orders", headers=tuple(headers))
     key = schema_keys(data, context)[0]
-    found = client.get_schema(key.value) if key.form == "id" else client.get_schema_by_guid(key.value)
-    return decode(data, ValueContext("orders", headers=tuple(headers), schemas={key: converted(client, found)}))
+    registered_schema = client.get_schema(key.value) if key.form == "id" else client.get_schema_by_guid(key.value)
+    return decode(
+        data, ValueContext("orders", headers=tuple(headers), schemas={key: convert_schema(client, registered_schema)})
+    )
 
 
-def converted(client: SchemaRegistryClient, found: Registered) -> Schema:
+def convert_schema(client: SchemaRegistryClient, registered: Registered) -> Schema:
     references = {
-        reference.name: converted(client, client.get_version(reference.subject, reference.version).schema)
-        for reference in found.references or ()
+        reference.name: convert_schema(client, client.get_version(reference.subject, reference.version).schema)
+        for reference in registered.references or ()
     }
-    return Schema(found.schema_type, found.schema_str, references=references)
+    return Schema(registered.schema_type, registered.schema_str, references=references)
 
 
 @pytest.mark.parametrize("in_header", [False, True])
-def test_avro(client: SchemaRegistryClient, in_header: bool) -> None:
+def test_decodes_avro(client: SchemaRegistryClient, in_header: bool) -> None:
     client.register_schema("money", Registered(json.dumps(MONEY), "AVRO"))
     schema = Registered(json.dumps(AVRO), "AVRO", [SchemaReference("shop.Money", "money", 1)])
     config = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
     headers: list[tuple[str, bytes]] = []
     serialize = AvroSerializer(client, schema, conf=config)
-    given = order({"x": [None, order({})], "y": []})
-    data = serialize(given, SerializationContext("orders", MessageField.VALUE, headers))
-    value = decoded(client, data, headers)
+    value_to_write = order({"x": [None, order({})], "y": []})
+    data = serialize(value_to_write, SerializationContext("orders", MessageField.VALUE, headers))
+    value = decode_with_registry(client, data, headers)
     assert value.data == expected_order({"x": [None, expected_order({})], "y": []})
     assert (value.type, value.problem, value.reencoding) == ("shop.Order", None, "equal")
     assert bool(headers) is in_header
 
 
 @pytest.mark.parametrize("in_header", [False, True])
-def test_protobuf(client: SchemaRegistryClient, in_header: bool) -> None:
+def test_decodes_protobuf(client: SchemaRegistryClient, in_header: bool) -> None:
     [file] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / "rich.binpb").read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
@@ -119,11 +121,11 @@ def test_protobuf(client: SchemaRegistryClient, in_header: bool) -> None:
     if in_header:
         config["schema.id.serializer"] = header_schema_id_serializer
     headers: list[tuple[str, bytes]] = []
-    given = class_(unit=2, prices=[1.5, -2], kind=1)
+    value_to_write = class_(unit=2, prices=[1.5, -2], kind=1)
     data = ProtobufSerializer(class_, client, conf=config)(
-        given, SerializationContext("orders", MessageField.VALUE, headers)
+        value_to_write, SerializationContext("orders", MessageField.VALUE, headers)
     )
-    value = decoded(client, data, headers)
+    value = decode_with_registry(client, data, headers)
     assert value.data == {"unit": "BOX", "prices": [1.5, -2.0], "kind": "OLD"}
     assert (value.type, value.problem, value.reencoding) == ("shop.v1.Order.Line", None, "equal")
     text = Schema("PROTOBUF", (PROTOC / "rich.proto").read_text())
@@ -131,22 +133,22 @@ def test_protobuf(client: SchemaRegistryClient, in_header: bool) -> None:
     assert by_text == value
 
 
-def test_json_schema(client: SchemaRegistryClient) -> None:
+def test_decodes_json_schema(client: SchemaRegistryClient) -> None:
     client.register_schema("person", Registered('{"properties": {"name": {"type": "string"}}}', "JSON"))
     text = '{"title": "Order", "type": "object", "properties": {"by": {"$ref": "person.json"}}}'
     schema = Registered(text, "JSON", [SchemaReference("person.json", "person", 1)])
-    given = {"by": {"name": "Zoë"}, "n": 1.5}
-    data = JSONSerializer(schema, client)(given, SerializationContext("orders", MessageField.VALUE))
-    value = decoded(client, data, [])
-    assert (value.data, value.type, value.problem) == (given, "Order", None)
+    value_to_write = {"by": {"name": "Zoë"}, "n": 1.5}
+    data = JSONSerializer(schema, client)(value_to_write, SerializationContext("orders", MessageField.VALUE))
+    value = decode_with_registry(client, data, [])
+    assert (value.data, value.type, value.problem) == (value_to_write, "Order", None)
     assert value.schema == SchemaKey("id", int.from_bytes(data[1:5], "big"))
-    broken = data.replace('"Zoë"'.encode(), b"5")
-    problem = decoded(client, broken, []).problem
+    invalid = data.replace('"Zoë"'.encode(), b"5")
+    problem = decode_with_registry(client, invalid, []).problem
     assert problem is not None
     assert problem.text == "by.name violates 'type' of its JSON Schema"
 
 
-def test_the_values_of_other_tests_are_those_of_the_serializers(client: SchemaRegistryClient) -> None:
+def test_sample_values_equal_those_of_the_serializers(client: SchemaRegistryClient) -> None:
     def context(topic: str, field: str = MessageField.VALUE) -> SerializationContext:
         return SerializationContext(topic, field)
 
@@ -166,7 +168,7 @@ def test_the_values_of_other_tests_are_those_of_the_serializers(client: SchemaRe
     assert events({"id": 17}, context("events")) == serialized.JSON_ORDER
 
 
-def test_many_random_records() -> None:
+def test_decodes_many_random_records() -> None:
     assert [(comparison.format, comparison.different) for comparison in compare(200)] == [
         ("avro", 0),
         ("protobuf", 0),

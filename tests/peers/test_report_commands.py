@@ -1,4 +1,4 @@
-"""The commands of a report's numbers and marks: each finds frames in the traces that the report is about."""
+"""The commands behind numbers and marks of a report: each finds frames in the traces of the report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CAPTURES = (
     _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz",
     _ROOT / "captures" / "join-group-never-synced.pcap.gz",
 )
-#: Clicks everything that shows a command; pairs of its text and the command.
+#: Clicks everything that shows a command; returns pairs of its text and the command.
 _CLICKED = """(() => {
   const found = [], seen = document.getElementById("frames");
   for (const one of document.querySelectorAll("button.opens, svg rect")) {
@@ -33,19 +33,19 @@ _CLICKED = """(() => {
 })()"""
 
 
-def _kproxy(*words: object, **more: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kproxy", *map(str, words)]
+def _kproxy(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kproxy", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload, no-any-return]
 
 
-def test_each_number_opens_frames_that_exist_also_of_several_clusters(tab: Tab, tmp_path: Path) -> None:
+def test_commands_of_the_report_find_existing_frames(tab: Tab, tmp_path: Path) -> None:
     traces = tmp_path / "the traces"
     traces.mkdir()
     for capture in _CAPTURES:
-        made = _kproxy("dissect", "--json", "--detail", "full", "--fail-on", "never", capture)
-        (traces / f"{capture.name.partition('.')[0]}.jsonl").write_text(made.stdout)
-    told = _kproxy("analyze", "--html", tmp_path / "report.html", "the traces", cwd=tmp_path)
-    assert told.returncode == 0, told.stderr
+        dissected = _kproxy("dissect", "--json", "--detail", "full", "--fail-on", "never", capture)
+        (traces / f"{capture.name.partition('.')[0]}.jsonl").write_text(dissected.stdout)
+    analysed = _kproxy("analyze", "--html", tmp_path / "report.html", "the traces", cwd=tmp_path)
+    assert analysed.returncode == 0, analysed.stderr
     lines = [as_mapping(parse_line(line)) for file in traces.iterdir() for line in file.read_text().splitlines()]
     tab.navigate((tmp_path / "report.html").as_uri())
     tab.until("document.documentElement?.dataset.ready")
@@ -53,11 +53,11 @@ def test_each_number_opens_frames_that_exist_also_of_several_clusters(tab: Tab, 
     assert len(commands) > 100
     assert any("stall" in command for command in commands)
     for command, text in commands.items():
-        program, view, *chosen, paths = shlex.split(command)
+        program, view, *filter_options, paths = shlex.split(command)
         assert (program, view, paths) == ("kproxy", "tui", "the traces")
-        option, text_of_filter = chosen or ("-f", "")
+        option, text_of_filter = filter_options or ("-f", "")
         assert option == "-f"
-        count = sum(map(parse(text_of_filter).matches, lines)) if chosen else len(lines)
+        count = sum(map(parse(text_of_filter).matches, lines)) if filter_options else len(lines)
         assert count >= (int(text.replace(",", "")) if text.replace(",", "").isdecimal() else 1), (text, command)
     facts = tab.run(
         "Object.fromEntries([...document.querySelectorAll('#facts div')].map((fact) => fact.innerText.split(/\\n+/)))"
@@ -75,10 +75,10 @@ def test_each_number_opens_frames_that_exist_also_of_several_clusters(tab: Tab, 
     assert not tab.run(
         "[...document.querySelectorAll('#facts dd')].filter((fact) => !fact.querySelector('.opens')).length"
     )
-    [refused] = [command for command, text in commands.items() if "error in (" in command]
-    assert commands[refused] == facts["error responses"]
-    assert sum(map(parse(shlex.split(refused)[3]).matches, lines)) == int(facts["error responses"])
+    [errors_command] = [command for command, text in commands.items() if "error in (" in command]
+    assert commands[errors_command] == facts["error responses"]
+    assert sum(map(parse(shlex.split(errors_command)[3]).matches, lines)) == int(facts["error responses"])
     assert len(lines) == int(facts["lines"])
-    [_, _, *words] = shlex.split(next(command for command in commands if "error=" in command))
-    printed = _kproxy("dissect", "--json", "--fail-on", "never", *words, cwd=tmp_path).stdout
+    [_, _, *arguments] = shlex.split(next(command for command in commands if "error=" in command))
+    printed = _kproxy("dissect", "--json", "--fail-on", "never", *arguments, cwd=tmp_path).stdout
     assert [json.loads(line)["kind"] for line in printed.splitlines()]

@@ -1,4 +1,4 @@
-"""Real clients log in to the built-in broker and to a real Kafka: the trace names who they are, or why they failed."""
+"""Real clients log in to the built-in broker and to a real Kafka: the trace has the principal, or the failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.peers
 
 LIBRARIES = ("confluent", "kafka_python")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-#: Short enough that a client which renews its session does so while a test runs.
+#: Short enough that clients reauthenticate during a test.
 SESSION_MS = 2000
 BEFORE_LOGIN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 _JAAS = "org.apache.kafka.common.security"
@@ -31,16 +31,16 @@ _JAAS = "org.apache.kafka.common.security"
 
 def jwt(**claims: Any) -> str:
     """An unsecured token."""
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "none"}, claims))
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
     return b".".join((*parts, b"")).decode()
 
 
-def secret_of(mechanism: str, *, right: bool = True) -> str:
+def secret_of(mechanism: str, *, is_valid: bool = True) -> str:
     """A password, or a token; a wrong one has expired."""
     if mechanism != "OAUTHBEARER":
-        return PASSWORD if right else "Apfelstrudel-0815-falsch"
+        return PASSWORD if is_valid else "Apfelstrudel-0815-falsch"
     now = int(time.time())
-    return jwt(sub=USER, iat=now - 7200, exp=now + 3600 if right else now - 3600)
+    return jwt(sub=USER, iat=now - 7200, exp=now + 3600 if is_valid else now - 3600)
 
 
 @pytest.fixture(scope="module")
@@ -58,18 +58,18 @@ def log_in(bootstrap: str, library: str, mechanism: str, secret: str, *, seconds
     return clients.python_client("login", library, bootstrap, str(seconds), mechanism, user, secret).strip()
 
 
-def lines_since(proxy: Proxy, before: int) -> list[Line]:
-    """Those of the connections that have been opened since and are closed."""
+def lines_since(proxy: Proxy, earlier_lines: int) -> list[Line]:
+    """Wait until all connections are closed; return the lines after the first `earlier_lines`."""
 
-    def ended() -> list[Line]:
-        lines = read_lines(proxy.trace, torn_end=True)[before:]
+    def closed_lines() -> list[Line]:
+        lines = read_lines(proxy.trace, torn_end=True)[earlier_lines:]
         kinds = [line["kind"] for line in lines]
         return lines if kinds.count("open") == kinds.count("close") > 0 else []
 
-    return until("all connections are closed", ended)
+    return until("all connections are closed", closed_lines)
 
 
-def written(proxy: Proxy) -> int:
+def line_count(proxy: Proxy) -> int:
     return len(read_lines(proxy.trace, torn_end=True)) if proxy.trace.exists() else 0
 
 
@@ -77,81 +77,83 @@ def frames(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line["kind"] in ("request", "response")]
 
 
-def found(lines: list[Line], code: str) -> list[Line]:
-    every = [finding for line in lines for finding in (line.get("findings", []) + [line] * (line["kind"] == "finding"))]
-    return [finding for finding in every if finding["code"] == code]
+def findings_with_code(lines: list[Line], code: str) -> list[Line]:
+    findings = [
+        finding for line in lines for finding in (line.get("findings", []) + [line] * (line["kind"] == "finding"))
+    ]
+    return [finding for finding in findings if finding["code"] == code]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_trace_names_who_has_logged_in(proxy: Proxy, library: str, mechanism: str) -> None:
-    before = written(proxy)
+def test_trace_has_the_principal_of_a_login(proxy: Proxy, library: str, mechanism: str) -> None:
+    earlier_lines = line_count(proxy)
     secret = secret_of(mechanism)
     assert log_in(proxy.bootstrap, library, mechanism, secret) == "ok"
-    lines = lines_since(proxy, before)
+    lines = lines_since(proxy, earlier_lines)
     for line in frames(lines):
         assert line.get("principal") == f"User:{USER}" or line["api"] in BEFORE_LOGIN, line
     assert {line["principal"] for line in lines if line["kind"] == "close"} == {f"User:{USER}"}
-    assert [code for code in ("X008", "X013", "X017", "X019", "X020") if found(lines, code)] == []
-    assert not searched(proxy, secret)
+    assert [code for code in ("X008", "X013", "X017", "X019", "X020") if findings_with_code(lines, code)] == []
+    assert not find_secrets(proxy, secret)
 
 
-def test_a_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
+def test_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
     """librdkafka renews its session (KIP-368)."""
-    before = written(proxy)
+    earlier_lines = line_count(proxy)
     assert log_in(proxy.bootstrap, "confluent", "SCRAM-SHA-512", PASSWORD, seconds=2 * SESSION_MS / 1000) == "ok"
-    lines = lines_since(proxy, before)
+    lines = lines_since(proxy, earlier_lines)
     handshakes = [line for line in lines if line["kind"] == "request" and line["api"] == "SaslHandshake"]
     renewed = [line for line in handshakes if line.get("principal")]
     assert renewed
     assert {line.get("principal") for line in renewed} == {f"User:{USER}"}
-    assert not found(lines, "X010")
+    assert not findings_with_code(lines, "X010")
 
 
 @pytest.mark.parametrize(
     ("library", "mechanism"),
     [("confluent", "PLAIN"), ("confluent", "OAUTHBEARER"), ("kafka_python", "SCRAM-SHA-256")],
 )
-def test_a_failed_login_names_mechanism_and_reason(proxy: Proxy, library: str, mechanism: str) -> None:
-    before = written(proxy)
-    secret = secret_of(mechanism, right=False)
+def test_failed_login_is_reported_with_mechanism_and_reason(proxy: Proxy, library: str, mechanism: str) -> None:
+    earlier_lines = line_count(proxy)
+    secret = secret_of(mechanism, is_valid=False)
     assert log_in(proxy.bootstrap, library, mechanism, secret).startswith("failed")
-    lines = lines_since(proxy, before)
+    lines = lines_since(proxy, earlier_lines)
     assert {line.get("principal") for line in frames(lines)} == {None}
     assert any(line["errors"][0]["name"] == "SASL_AUTHENTICATION_FAILED" for line in frames(lines) if "errors" in line)
-    told = [line["message"] for line in found(read_lines(proxy.trace, torn_end=True), "X008")]
-    mine = [message for message in told if message.startswith(f"{mechanism} login")]
-    assert mine
+    messages = [line["message"] for line in findings_with_code(read_lines(proxy.trace, torn_end=True), "X008")]
+    own_messages = [message for message in messages if message.startswith(f"{mechanism} login")]
+    assert own_messages
     if mechanism == "OAUTHBEARER":
-        assert any("invalid_token" in message and "the token expired" in message for message in mine)
-    assert not searched(proxy, secret)
+        assert any("invalid_token" in message and "the token expired" in message for message in own_messages)
+    assert not find_secrets(proxy, secret)
 
 
-def searched(proxy: Proxy, *secrets: str) -> set[str]:
-    """The secrets that are in the trace or on the terminal."""
+def find_secrets(proxy: Proxy, *secrets: str) -> set[str]:
+    """Return the secrets that are in the trace or in the output."""
     search = SecretSearch({secret: secret.rpartition(".")[0].encode() or secret.encode() for secret in secrets})
     return search.find(proxy.printed, *(path.read_bytes() for path in trace_files(proxy.trace)))
 
 
-def test_a_delegation_token_logs_its_owner_in(lab: Lab, tmp_path: Path) -> None:
-    """Kafka's own client, with a token that a real Kafka has made."""
+def test_login_with_a_delegation_token_has_the_principal_of_its_owner(lab: Lab, tmp_path: Path) -> None:
+    """With Kafka's own client and a token from a real Kafka."""
     with lab.chain("SASL", tmp_path, "--detail", "full", "-q") as chain:
-        plain = config(
+        plain_config = write_config(
             tmp_path / "plain", "PLAIN", f'plain.PlainLoginModule required username="{USER}" password="{PASSWORD}"'
         )
-        made = lab.kafka.tool(
-            "delegation-tokens", "--bootstrap-server", chain.bootstrap, "--command-config", plain,
+        output = lab.kafka.tool(
+            "delegation-tokens", "--bootstrap-server", chain.bootstrap, "--command-config", plain_config,
             "--create", "--max-life-time-period", "-1",
         )  # fmt: skip
-        [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", made)
-        [token_id] = set(re.findall(r"(?m)^([\w-]{22})\s", made))
+        [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", output)
+        [token_id] = set(re.findall(r"(?m)^([\w-]{22})\s", output))
         module = f'scram.ScramLoginModule required username="{token_id}" password="{hmac}" tokenauth="true"'
-        by_token = config(tmp_path / "token", "SCRAM-SHA-256", module)
-        lab.kafka.tool("topics", "--bootstrap-server", chain.bootstrap, "--command-config", by_token, "--list")
+        token_config = write_config(tmp_path / "token", "SCRAM-SHA-256", module)
+        lab.kafka.tool("topics", "--bootstrap-server", chain.bootstrap, "--command-config", token_config, "--list")
         chain.finish()
         lines = read_lines(chain.proxy.trace)
         assert {line.get("principal") for line in frames(lines) if line["api"] not in BEFORE_LOGIN} == {f"User:{USER}"}
-        assert found(lines, "X008") == []
+        assert findings_with_code(lines, "X008") == []
         by_scram = {line["connection_id"] for line in lines
                     if (line.get("body") or {}).get("mechanism") == "SCRAM-SHA-256"}  # fmt: skip
         assert by_scram
@@ -161,20 +163,20 @@ def test_a_delegation_token_logs_its_owner_in(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("library", "mechanism"), [("confluent", "PLAIN"), ("kafka_python", "SCRAM-SHA-512")])
-def test_a_real_kafka_refuses_a_wrong_password(lab: Lab, tmp_path: Path, library: str, mechanism: str) -> None:
+def test_reports_a_login_that_real_kafka_rejects(lab: Lab, tmp_path: Path, library: str, mechanism: str) -> None:
     with lab.chain("SASL", tmp_path, "-q") as chain:
-        wrong = secret_of(mechanism, right=False)
-        assert log_in(chain.bootstrap, library, mechanism, wrong).startswith("failed")
+        wrong_secret = secret_of(mechanism, is_valid=False)
+        assert log_in(chain.bootstrap, library, mechanism, wrong_secret).startswith("failed")
         chain.finish()
         lines = read_lines(chain.proxy.trace)
-    first = found(lines, "X008")[0]
-    assert first["severity"] == "error"
-    assert first["message"].startswith(f"{mechanism} login of client ")
-    assert "Authentication failed" in first["message"]
+    finding = findings_with_code(lines, "X008")[0]
+    assert finding["severity"] == "error"
+    assert finding["message"].startswith(f"{mechanism} login of client ")
+    assert "Authentication failed" in finding["message"]
     assert {line.get("principal") for line in frames(lines)} == {None}
 
 
-def config(directory: Path, mechanism: str, module: str) -> str:
+def write_config(directory: Path, mechanism: str, module: str) -> str:
     """A file for ``--command-config``."""
     directory.with_suffix(".properties").write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={_JAAS}.{module};\n"

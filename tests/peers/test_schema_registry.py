@@ -1,4 +1,4 @@
-"""confluent-kafka's client and serializers with the built-in broker's registry; schemas in the traffic."""
+"""Client and serializers of confluent-kafka with the registry of the built-in broker; schemas in the traffic."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ MONEY = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type":
 JSON = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
 
 
-class Running:
-    """kproxy with its broker and registry, and Confluent's client of the registry."""
+class RunningRegistry:
+    """kproxy with its broker and registry, and Confluent's registry client."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,14 +59,14 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """One for all tests; the last one stops it."""
-    running = Running(tmp_path_factory.mktemp("registry"))
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRegistry]:
+    """A registry shared by all tests; the last test stops it."""
+    running = RunningRegistry(tmp_path_factory.mktemp("registry"))
     yield running
     running.proxy.kill_all()
 
 
-def messages() -> Any:
+def line_class() -> Any:
     """The message class of tests/dissectors/values/protoc/rich.proto."""
     [file] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / "rich.binpb").read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
@@ -75,38 +75,38 @@ def messages() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.v1.Order.Line"))
 
 
-def fetched(bootstrap: str, topic: str) -> list[bytes | None]:
+def fetch_values(bootstrap: str, topic: str) -> list[bytes | None]:
     """The values of all records of a topic with one partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
 
-    def whole() -> bool:
+    def has_all() -> bool:
         if (message := consumer.poll(0.1)) is not None and message.error() is None:
-            found.append(message.value())
-        return len(found) == end
+            values.append(message.value())
+        return len(values) == end
 
-    until("all records are fetched", whole)
+    until("all records are fetched", has_all)
     consumer.close()
-    return found
+    return values
 
 
-def test_administration(running: Running) -> None:
+def test_registry_serves_the_administration_client(running: RunningRegistry) -> None:
     client = running.client
     first, second = (Schema(json.dumps(name), "AVRO") for name in ("int", "long"))
     assert client.register_schema("s-value", first) == 1
     assert client.test_compatibility("s-value", second)
     assert not client.test_compatibility("s-value", Schema('"string"', "AVRO"))
-    with pytest.raises(SchemaRegistryError) as refused:
+    with pytest.raises(SchemaRegistryError) as incompatible:
         client.register_schema("s-value", Schema('"string"', "AVRO"))
-    assert (refused.value.http_status_code, refused.value.error_code) == (409, 409)
+    assert (incompatible.value.http_status_code, incompatible.value.error_code) == (409, 409)
     assert client.register_schema("s-value", second) == 2
     assert client.get_versions("s-value") == [1, 2]
     assert client.get_latest_version("s-value").schema.schema_str == '"long"'
-    found = client.lookup_schema("s-value", first)
-    assert (found.schema_id, found.version) == (1, 1)
-    assert client.get_schema_by_guid(found.guid or "").schema_str == '"int"'
+    registered = client.lookup_schema("s-value", first)
+    assert (registered.schema_id, registered.version) == (1, 1)
+    assert client.get_schema_by_guid(registered.guid or "").schema_str == '"int"'
     client.set_compatibility("s-value", "NONE")
     assert client.get_compatibility("s-value") == "NONE"
     assert client.register_schema("s-value", Schema('"string"', "AVRO")) == 3
@@ -119,8 +119,8 @@ def test_administration(running: Running) -> None:
     assert missing.value.error_code == 40401
 
 
-def test_serializers_find_their_schemas_and_so_does_a_trace(running: Running) -> None:
-    client, class_ = running.client, messages()
+def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) -> None:
+    client, class_ = running.client, line_class()
     client.register_schema("money", Schema(json.dumps(MONEY), "AVRO"))
     avro = Schema(json.dumps(AVRO), "AVRO", [SchemaReference("Money", "money", 1)])
     old_format = {"use.deprecated.format": False}
@@ -133,47 +133,55 @@ def test_serializers_find_their_schemas_and_so_does_a_trace(running: Running) ->
         ),
         JSONSerializer(json.dumps(JSON), client, conf={"subject.name.strategy": lambda *_: "json"})(document, context),
     ]
-    # Another client, so that every schema comes from the registry.
-    other = SchemaRegistryClient({"url": running.url})
-    assert AvroDeserializer(other)(values[0], context) == order
-    assert ProtobufDeserializer(class_, conf=old_format, schema_registry_client=other)(values[1], context) == line
-    assert JSONDeserializer(json.dumps(JSON), schema_registry_client=other)(values[2], context) == document
+    # A second client, so that every schema comes from the registry.
+    second_client = SchemaRegistryClient({"url": running.url})
+    assert AvroDeserializer(second_client)(values[0], context) == order
+    assert (
+        ProtobufDeserializer(class_, conf=old_format, schema_registry_client=second_client)(values[1], context) == line
+    )
+    assert JSONDeserializer(json.dumps(JSON), schema_registry_client=second_client)(values[2], context) == document
 
-    assert fetched(running.proxy.bootstrap, "_schemas")
+    assert fetch_values(running.proxy.bootstrap, "_schemas")
     producer = Producer({"bootstrap.servers": running.proxy.bootstrap})
     for value in values:
         producer.produce("orders", value)
     assert producer.flush(20) == 0
-    assert fetched(running.proxy.bootstrap, "orders") == values
+    assert fetch_values(running.proxy.bootstrap, "orders") == values
     running.proxy.interrupt()
-    shown = [each["value"] for each in produced(running.proxy.trace)]
-    assert [each["data"] for each in shown] == [order, {"unit": "BOX", "prices": [1.5], "kind": "OLD"}, document]
-    assert [each["subject"] for each in shown] == ["orders-value", "line", "json"]
-    assert not [each for each in shown if "problem" in each or "guess" in each]
+    decoded_values = [decoded_value["value"] for decoded_value in decode_produced_values(running.proxy.trace)]
+    assert [decoded_value["data"] for decoded_value in decoded_values] == [
+        order,
+        {"unit": "BOX", "prices": [1.5], "kind": "OLD"},
+        document,
+    ]
+    assert [decoded_value["subject"] for decoded_value in decoded_values] == ["orders-value", "line", "json"]
+    assert not [
+        decoded_value for decoded_value in decoded_values if "problem" in decoded_value or "guess" in decoded_value
+    ]
 
-    again = Running(running.directory)
+    restarted = RunningRegistry(running.directory)
     try:
-        assert AvroDeserializer(SchemaRegistryClient({"url": again.url}))(values[0], context) == order
+        assert AvroDeserializer(SchemaRegistryClient({"url": restarted.url}))(values[0], context) == order
     finally:
-        again.proxy.kill_all()
+        restarted.proxy.kill_all()
 
 
-def produced(trace: Path) -> list[dict[str, Any]]:
-    """The records in Produce requests, decoded by the schemas in the frames of the same trace alone."""
+def decode_produced_values(trace: Path) -> list[dict[str, Any]]:
+    """The records in Produce requests, decoded only with schemas from frames of the same trace."""
     inspector = Inspector("again", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
-    numbers: dict[str, int] = {}
-    made: list[Any] = []
+    connection_numbers: dict[str, int] = {}
+    lines: list[Any] = []
     for line in read_lines(trace):
         if line["kind"] == "open":
-            numbers[line["connection_id"]] = len(numbers)
-            inspector.open(numbers[line["connection_id"]], "client", "server", at=0)
+            connection_numbers[line["connection_id"]] = len(connection_numbers)
+            inspector.open(connection_numbers[line["connection_id"]], "client", "server", at=0)
         elif line["kind"] in ("request", "response"):
             direction = Direction.REQUEST if line["kind"] == "request" else Direction.RESPONSE
             frame = base64.b64decode(line["frame"])
-            made += inspector.data(numbers[line["connection_id"]], direction, frame, at=0)
+            lines += inspector.data(connection_numbers[line["connection_id"]], direction, frame, at=0)
     return [
         record
-        for line in made
+        for line in lines
         if isinstance(line, RequestLine) and line.api == "Produce" and line.body is not None
         for topic in line.body["topic_data"]
         for partition in topic["partition_data"]

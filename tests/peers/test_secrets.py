@@ -1,4 +1,4 @@
-"""Clients log in with every mechanism, set credentials and make a token: none of it can be found in any output."""
+"""Clients log in with every mechanism, set credentials and create a token: no output contains these secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.peers import clients
 from tests.peers.clients.session import SCRAM_ITERATIONS
 from tests.peers.kafka import free_port
 from tests.peers.lab import PASSWORD, USER, Lab
-from tests.peers.outputs import Viewer, http, read_by_commands
+from tests.peers.outputs import Viewer, fetch_http_outputs, read_by_commands
 from tests.peers.proxy import Chain
 from tests.peers.trace import read_lines, trace_files
 
@@ -32,11 +32,11 @@ SECRET_APIS = {"SaslAuthenticate": 36, "CreateDelegationToken": 38, "AlterUserSc
 
 @dataclass(frozen=True)
 class Run:
-    """What came out of kproxy, and what must not have: secrets by name, and where each was seen on the wire."""
+    """The outputs of kproxy, and the secrets by name that they must not contain."""
 
     chain: Chain
     secrets: dict[str, bytes]
-    #: By name, other than the trace and the terminal.
+    #: Outputs by name, except the trace and the terminal.
     outputs: dict[str, bytes]
 
 
@@ -54,9 +54,9 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
     )
     port, control = free_port(), directory / "control.sock"
     control.parent.chmod(0o700)
-    watched = ("--http", str(port), "--control", str(control))
+    output_options = ("--http", str(port), "--control", str(control))
     tokens = {"token": token_for(USER), "expired token": token_for(USER, exp=1)}
-    with lab.chain("SASL", directory, "--detail", detail, "-v", *watched) as chain:
+    with lab.chain("SASL", directory, "--detail", detail, "-v", *output_options) as chain:
         viewer = Viewer(control)
         clients.python_client("credentials", chain.bootstrap, SALT, "PLAIN", USER, PASSWORD)
         for client, mechanism in LOGINS.items():
@@ -72,7 +72,7 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
             assert clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["token"]).strip() == "ok"
             assert "failed" in clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["expired token"])
             assert "failed" in clients.python_client(*arguments, "PLAIN", USER, WRONG_PASSWORD)
-        outputs = http(port)
+        outputs = fetch_http_outputs(port)
         chain.finish()
         viewer.close()
         outputs["control socket"] = bytes(viewer.received)
@@ -83,10 +83,10 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
 
 
 def token_for(user: str, **claims: Any) -> str:
-    """Without a signature, but with something in it that must not be shown."""
+    """Return a token without a signature, with a claim that must not be shown."""
     now = int(time.time())
     body = {"sub": user, "iat": now - 60, "exp": now + 3600, "jti": f"jti-{USER}-of-this-token-alone", **claims}
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "none"}, body))
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, body))
     return b".".join((*parts, b"")).decode()
 
 
@@ -97,17 +97,17 @@ def secrets_of_tokens(tokens: dict[str, str]) -> dict[str, bytes]:
 
 
 def secret_frames(chain: Chain) -> list[bytes]:
-    """Requests with secrets as they went over the wire: one of each API and mechanism, and every token."""
-    found: list[bytes] = []
+    """Requests with secrets as sent: one of each API and mechanism, and every token."""
+    frames_with_secrets: list[bytes] = []
     for connection in chain.front.connections:
         data = bytes(connection.requests.data)
         frames = [data[offset : offset + size] for offset, size in connection.requests.frames()]
-        found += [frame for frame in frames if int.from_bytes(frame[4:6], "big") in SECRET_APIS.values()]
-    return sorted(found, key=len)[-20:]
+        frames_with_secrets += [frame for frame in frames if int.from_bytes(frame[4:6], "big") in SECRET_APIS.values()]
+    return sorted(frames_with_secrets, key=len)[-20:]
 
 
 def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
-    """By name, as they went over the wire."""
+    """The secrets by name, as they were sent."""
     wire = b"".join(bytes(c.requests.data + c.responses.data) for c in chain.front.connections)
     [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", token)
     secrets = {
@@ -125,47 +125,47 @@ def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
         "server final": rb"v=[A-Za-z0-9+/=]{44,}",
     }
     for name, pattern in exchanges.items():
-        found = set(re.findall(pattern, wire))
-        assert found, f"no {name} went over the wire"
-        secrets |= {f"SCRAM {name} {number}": secret for number, secret in enumerate(sorted(found))}
+        matches = set(re.findall(pattern, wire))
+        assert matches, f"no {name} went over the wire"
+        secrets |= {f"SCRAM {name} {number}": secret for number, secret in enumerate(sorted(matches))}
     assert [name for name, secret in secrets.items() if secret not in wire] == []
     return secrets
 
 
-def spellings(secret: bytes) -> list[bytes]:
-    """The secret as it would stand in text: itself, in hex, and in base64 at each of three alignments."""
-    written = [secret, secret.hex().encode(), secret.hex(" ").encode(), secret.hex().upper().encode()]
+def encodings_of(secret: bytes) -> list[bytes]:
+    """The encodings of a secret in text: plain, in hex, and in base64 at each of three alignments."""
+    encodings = [secret, secret.hex().encode(), secret.hex(" ").encode(), secret.hex().upper().encode()]
     for skipped in range(3):
-        whole = base64.b64encode(bytes(skipped) + secret)
-        # Characters that also hold bits of the bytes around it are left out.
+        encoded = base64.b64encode(bytes(skipped) + secret)
+        # Omit characters that also encode bits of the bytes around it.
         first = -(-skipped * 4 // 3)
         last = (skipped + len(secret)) * 4 // 3
-        written.append(whole[first:last])
-    return written
+        encodings.append(encoded[first:last])
+    return encodings
 
 
-def leaks(secrets: dict[str, bytes], text: bytes) -> list[str]:
-    return [name for name, secret in secrets.items() if any(spelling in text for spelling in spellings(secret))]
+def find_leaks(secrets: dict[str, bytes], text: bytes) -> list[str]:
+    return [name for name, secret in secrets.items() if any(spelling in text for spelling in encodings_of(secret))]
 
 
-@pytest.mark.parametrize("before", [0, 1, 2, 3, 4])
-def test_search_finds_a_secret_inside_base64(before: int) -> None:
-    text = base64.b64encode(b"#" * before + b"a secret" + b"#" * 5)
-    assert leaks({"it": b"a secret", "other": b"another"}, text) == ["it"]
+@pytest.mark.parametrize("preceding_bytes", [0, 1, 2, 3, 4])
+def test_search_finds_a_secret_inside_base64(preceding_bytes: int) -> None:
+    text = base64.b64encode(b"#" * preceding_bytes + b"a secret" + b"#" * 5)
+    assert find_leaks({"it": b"a secret", "other": b"another"}, text) == ["it"]
 
 
-def test_trace_has_every_frame_but_no_secret(run: Run) -> None:
+def test_trace_has_all_frames_but_no_secret(run: Run) -> None:
     lines = read_lines(run.chain.proxy.trace)
     assert {"SaslAuthenticate", "AlterUserScramCredentials", "CreateDelegationToken", "IncrementalAlterConfigs"} <= {
         line.get("api") for line in lines
     }
     for path in trace_files(run.chain.proxy.trace):
-        assert leaks(run.secrets, path.read_bytes()) == []
+        assert find_leaks(run.secrets, path.read_bytes()) == []
 
 
 def test_terminal_shows_no_secret(run: Run) -> None:
     assert "SaslAuthenticate" in run.chain.proxy.printed
-    assert leaks(run.secrets, run.chain.proxy.printed.encode()) == []
+    assert find_leaks(run.secrets, run.chain.proxy.printed.encode()) == []
 
 
 def test_no_other_output_has_a_secret(run: Run) -> None:
@@ -175,4 +175,4 @@ def test_no_other_output_has_a_secret(run: Run) -> None:
     assert all(
         b"SaslAuthenticate" in run.outputs[name] for name in run.outputs if name[0] == "-" and "findings" not in name
     )
-    assert {name: found for name, text in run.outputs.items() if (found := leaks(run.secrets, text))} == {}
+    assert {name: leaked for name, text in run.outputs.items() if (leaked := find_leaks(run.secrets, text))} == {}

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.peers
 
 BEFORE_LOGIN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 MUTUAL_TLS = ""
-#: What each client asks for. Kafka's latency tool has no group.
-EVERY = {"Metadata", "Produce", "Fetch"}
-IN_A_GROUP = {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch"}
+#: APIs that each client uses. Kafka's latency tool has no group.
+EXPECTED_APIS = {"Metadata", "Produce", "Fetch"}
+GROUP_APIS = {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch"}
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -35,38 +35,40 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @dataclass
-class Front:
-    """kproxy in front of a listener of all brokers; `lines` are those of its trace since they were last taken."""
+class ProxyWithTrace:
+    """kproxy in front of a listener of all brokers; `lines` returns the new lines of its trace."""
 
     proxy: Proxy
-    _taken: int = 0
+    _lines_read: int = 0
 
     def lines(self) -> list[Line]:
         lines = read_lines(self.proxy.trace, torn_end=True)
-        new, self._taken = lines[self._taken :], len(lines)
-        return new
+        new_lines, self._lines_read = lines[self._lines_read :], len(lines)
+        return new_lines
 
 
 @pytest.fixture(scope="module")
-def fronts(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Front]]:
-    """By listener."""
-    fronts: dict[str, Front] = {}
+def fronts(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ProxyWithTrace]]:
+    """The proxies by listener."""
+    proxies: dict[str, ProxyWithTrace] = {}
     for listener in ("SASL_SSL", "SSL"):
         options = cluster.certificates.at_proxy(client_certificates=listener == "SSL")
         directory = tmp_path_factory.mktemp(listener)
         upstream = cluster.nodes[0].listeners[listener]
-        fronts[listener] = Front(Proxy(upstream, directory, "--advertise", "--detail", "full", "-q", *options))
-    yield fronts
-    for front in fronts.values():
+        proxies[listener] = ProxyWithTrace(
+            Proxy(upstream, directory, "--advertise", "--detail", "full", "-q", *options)
+        )
+    yield proxies
+    for front in proxies.values():
         front.proxy.kill_all()
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, MUTUAL_TLS], ids=lambda name: name or "mutual TLS")
 @pytest.mark.parametrize("client", CLIENTS)
-def test_records_pass_and_the_trace_names_who_sent_them(
-    cluster: SecureCluster, fronts: dict[str, Front], tmp_path: Path, client: str, mechanism: str
+def test_records_pass_through_and_the_trace_has_the_principal(
+    cluster: SecureCluster, fronts: dict[str, ProxyWithTrace], tmp_path: Path, client: str, mechanism: str
 ) -> None:
-    """Clients and brokers trust different CAs, so a record that came back has passed through kproxy twice."""
+    """Clients and brokers trust different CAs, so a consumed record has passed through kproxy twice."""
     listener = "SASL_SSL" if mechanism else "SSL"
     front = fronts[listener]
     topic = f"{client}-{mechanism or 'mutual-tls'}"
@@ -75,23 +77,23 @@ def test_records_pass_and_the_trace_names_who_sent_them(
     assert exchange(client, cluster.nodes[0], login, tmp_path) == "ok", front.proxy.printed
     lines = front.lines()
     frames = [line for line in lines if line["kind"] in ("request", "response")]
-    assert {line["api"] for line in frames} >= EVERY | (IN_A_GROUP if client != "java" else set())
+    assert {line["api"] for line in frames} >= EXPECTED_APIS | (GROUP_APIS if client != "java" else set())
     assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
-    principal = f"User:{USER}" if mechanism else None  # the brokers see kproxy's certificate
+    principal = f"User:{USER}" if mechanism else None  # the brokers get the certificate of kproxy
     assert {line.get("principal") for line in frames if line["api"] not in BEFORE_LOGIN} == {principal}
     assert all(line["tls"] for line in lines if line["kind"] == "open")
-    produced_to = {line["server"] for line in frames if line["api"] == "Produce"}
+    servers = {line["server"] for line in frames if line["api"] == "Produce"}
     brokers = {"{}:{}".format(*node.listeners[listener]) for node in cluster.nodes}
-    assert produced_to <= brokers
-    assert client == "java" or produced_to == brokers
+    assert servers <= brokers
+    assert client == "java" or servers == brokers
     assert [finding for finding in all_findings(lines) if finding["severity"] != "info"] == []
 
 
 @pytest.mark.parametrize(
     "client", ["java", *(pytest.param(name, marks=pytest.mark.root) for name in ("confluent", "franz"))]
 )
-def test_one_port_leads_to_three_brokers_by_their_names(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
-    """The names are in no DNS: the client has a file of hosts of its own."""
+def test_one_port_reaches_three_brokers_by_name(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
+    """The names are not in DNS: the client uses a separate hosts file."""
     names = ["bootstrap.kafka.test", *(f"broker-{number}.kafka.test" for number in (1, 2, 3))]
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ["localhost", *names]))

@@ -1,4 +1,4 @@
-"""Share groups of Kafka's Java client at real Kafka: what goes wrong is named, what is right is not."""
+"""Share groups of Kafka's Java client with real Kafka: problems are reported, correct members are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.peers.trace import all_findings, read_lines
 
 pytestmark = pytest.mark.peers
 
-#: Short sessions and locks, so that a test waits for them and not for defaults of 45 s and 30 s.
+#: Short sessions and acquisition locks, instead of the defaults of 45 s and 30 s.
 PROPERTIES = {
     "num.partitions": "1",
     "group.share.heartbeat.interval.ms": "1000",
@@ -30,7 +30,7 @@ RECORDS = 10
 
 
 class Lab:
-    """A Kafka, a proxy in front of it, and members of share groups behind that."""
+    """A Kafka, a proxy in front of it, and members of share groups that use the proxy."""
 
     def __init__(self, kafka: Kafka, directory: Path) -> None:
         self.kafka, self._directory = kafka, directory
@@ -42,12 +42,17 @@ class Lab:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def prepare(self, partitions: int = 1) -> None:
-        """A topic, and a group that reads it from its beginning; both have the name of the test."""
-        at, entity = ("--bootstrap-server", self._direct), ("--entity-type", "groups", "--entity-name", self.name)
-        self.kafka.tool("topics", *at, "--create", "--topic", self.name, "--partitions", str(partitions))
-        self.kafka.tool("configs", *at, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
+        """Create a topic, and a group that reads it from its start; both have the name of the test."""
+        server_option, entity = (
+            ("--bootstrap-server", self._direct),
+            ("--entity-type", "groups", "--entity-name", self.name),
+        )
+        self.kafka.tool("topics", *server_option, "--create", "--topic", self.name, "--partitions", str(partitions))
+        self.kafka.tool(
+            "configs", *server_option, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest"
+        )
         until("the group begins at the earliest",
-              lambda: "=earliest" in self.kafka.tool("configs", *at, "--describe", *entity))  # fmt: skip
+              lambda: "=earliest" in self.kafka.tool("configs", *server_option, "--describe", *entity))  # fmt: skip
 
     def produce(self) -> None:
         """Write a few records."""
@@ -69,7 +74,7 @@ class Lab:
         return member
 
     def close(self) -> None:
-        """End all that still runs."""
+        """Kill all remaining processes."""
         for member in self._members:
             member.kill()
         for process in self._processes:
@@ -78,7 +83,7 @@ class Lab:
         self.proxy.kill_all()
 
     def findings(self) -> list[tuple[str, str]]:
-        """The findings that are worse than information, when the proxy has ended: codes and messages."""
+        """Stop the proxy and return its findings above info: codes and messages."""
         self.proxy.interrupt()
         lines = all_findings(read_lines(self.proxy.trace))
         return [(line["code"], line["message"]) for line in lines if line["severity"] != "info"]
@@ -93,19 +98,19 @@ def codes(lab: Lab) -> set[str]:
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     if reason := missing():
         pytest.skip(reason)
-    opened = Kafka(RELEASES[0], tmp_path_factory.mktemp("kafka"), {}, PROPERTIES)
-    yield opened
-    opened.kill()
+    broker = Kafka(RELEASES[0], tmp_path_factory.mktemp("kafka"), {}, PROPERTIES)
+    yield broker
+    broker.kill()
 
 
 @pytest.fixture
 def lab(kafka: Kafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
-    opened = Lab(kafka, tmp_path / request.function.__name__.removeprefix("test_")[:40])
-    yield opened
-    opened.close()
+    share_lab = Lab(kafka, tmp_path / request.function.__name__.removeprefix("test_")[:40])
+    yield share_lab
+    share_lab.close()
 
 
-def test_one_of_two_members_is_killed_and_the_other_reads_on(lab: Lab) -> None:
+def test_other_member_reads_on_after_one_is_killed(lab: Lab) -> None:
     lab.prepare()
     survivor, victim = lab.member("survivor", "accept"), lab.member("victim", "accept")
 
@@ -113,8 +118,8 @@ def test_one_of_two_members_is_killed_and_the_other_reads_on(lab: Lab) -> None:
     until("both have read", lambda: survivor.records and victim.records, seconds=60)
     victim.kill()
     until("the loss is reported", lambda: "G007" in codes(lab), seconds=30)
-    before = survivor.records
-    until("the survivor reads on", lambda: survivor.records > before, seconds=30)
+    records_before = survivor.records
+    until("the survivor reads on", lambda: survivor.records > records_before, seconds=30)
     survivor.close()
     [loss] = [
         finding["message"]
@@ -122,10 +127,10 @@ def test_one_of_two_members_is_killed_and_the_other_reads_on(lab: Lab) -> None:
         if finding["code"] == "G007"
     ]
     assert "other members are assigned all of its partitions and read on" in loss
-    assert lab.findings() == []  # that is only information
+    assert lab.findings() == []  # G007 is only information here
 
 
-def test_records_are_released_until_they_are_archived(lab: Lab) -> None:
+def test_reports_records_that_are_released_until_archived(lab: Lab) -> None:
     lab.prepare()
     lab.produce()
     member = lab.member("releaser", "release")
@@ -138,27 +143,31 @@ def test_records_are_released_until_they_are_archived(lab: Lab) -> None:
     assert "at delivery 5" in message
 
 
-def test_an_acknowledgement_after_the_lock_ran_out(lab: Lab) -> None:
+def test_reports_an_acknowledgement_after_the_lock_expired(lab: Lab) -> None:
     lab.prepare()
     lab.produce()
-    # The client may get the records again while it works, once: its second lock must run out, too.
-    late = lab.member("late", "late", "12000")
-    until("it is refused", lambda: any("InvalidRecordState" in line for line in late.lines), seconds=60)
+    # The client may acquire the records again once while it works: its second lock must expire, too.
+    late_member = lab.member("late", "late", "12000")
+    until("it is refused", lambda: any("InvalidRecordState" in line for line in late_member.lines), seconds=60)
     until("it is named", lambda: "Q001" in codes(lab))
-    late.kill()
-    found = dict(lab.findings())
-    assert found.keys() <= {"Q001", "Q002"}
-    assert f"offsets 0 to {RECORDS - 1} of {lab.name}[0]" in found["Q001"]
-    assert "its lock ran out" in found["Q001"]
+    late_member.kill()
+    findings = dict(lab.findings())
+    assert findings.keys() <= {"Q001", "Q002"}
+    assert f"offsets 0 to {RECORDS - 1} of {lab.name}[0]" in findings["Q001"]
+    assert "its lock ran out" in findings["Q001"]
 
 
-def test_members_that_do_what_they_should(lab: Lab) -> None:
+def test_correct_members_cause_no_findings(lab: Lab) -> None:
     lab.prepare(partitions=2)
-    renews = lab.member("renews", "renew", "6500")
-    accepts = lab.member("accepts", "accept")
+    renewing_member = lab.member("renews", "renew", "6500")
+    accepting_member = lab.member("accepts", "accept")
 
     lab.keep_producing()
-    until("both have accepted records", lambda: accepts.records and "accept done" in renews.lines, seconds=60)
-    renews.close()
-    accepts.close()
+    until(
+        "both have accepted records",
+        lambda: accepting_member.records and "accept done" in renewing_member.lines,
+        seconds=60,
+    )
+    renewing_member.close()
+    accepting_member.close()
     assert lab.findings() == []

@@ -1,4 +1,4 @@
-"""Clients' own integration suites pass on the built-in broker as they do on a real Kafka.
+"""Integration suites of clients pass with the built-in broker like with a real Kafka.
 
 With ``KPROXY_JUDGE=4.3.1`` in the environment they run against that release of Kafka.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.peers.lab import Lab
-from tests.peers.server import serving
+from tests.peers.server import run_server
 from tests.peers.suites.all_suites import SUITES, Suite
 from tests.peers.toolchains import skip
 from tests.peers.trace import Line, all_findings, read_lines
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.peers
 SECONDS = 360
 
 
-#: Those that CI can run: rskafka's takes minutes to compile.
+#: The suites that CI can run: rskafka takes minutes to compile.
 NAMES = ("kafka-python", "kgo")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one suite said, and the trace."""
+    """The outcomes of one suite, and the trace."""
 
     suite: Suite
     outcomes: dict[str, str]
@@ -40,17 +40,17 @@ def run(request: pytest.FixtureRequest, judge: Lab | None, tmp_path_factory: pyt
     if suite.missing:
         skip(suite.missing)
     directory = tmp_path_factory.mktemp(request.param)
-    with serving(judge, directory) as server:
+    with run_server(judge, directory) as server:
         outcomes = suite.run(server.bootstrap, directory, seconds=SECONDS)
         server.proxy.interrupt()
         yield Run(suite, outcomes, read_lines(server.proxy.trace))
 
 
-def test_suite_passes_but_for_what_is_known(run: Run) -> None:
-    others = {test: outcome for test, outcome in run.outcomes.items() if outcome != "passed"}
-    assert {test: outcome for test, outcome in others.items() if test not in run.suite.known} == {}
-    assert others.keys() == run.suite.known.keys()
-    assert len(run.outcomes) - len(others) >= run.suite.passing
+def test_suite_passes_except_for_known_failures(run: Run) -> None:
+    not_passed = {test: outcome for test, outcome in run.outcomes.items() if outcome != "passed"}
+    assert {test: outcome for test, outcome in not_passed.items() if test not in run.suite.known} == {}
+    assert not_passed.keys() == run.suite.known.keys()
+    assert len(run.outcomes) - len(not_passed) >= run.suite.passing
 
 
 def test_no_finding_blames_the_broker(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""`kproxy tui` in a real terminal: what it looks at, how it begins and ends."""
+"""`kproxy tui` in a real terminal: its sources, how it starts and stops."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 CAPTURE = CAPTURES / "metadata-retry-loop.pcap.gz"
 TRACE = CAPTURES / "trace-1.jsonl"
 SMALL, LARGE = (80, 24), (200, 50)
-ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
+API_VERSIONS_REQUEST = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
 
 
 @pytest.fixture
 def alone() -> Iterator[Mapping[str, str]]:
-    """An environment in which there are no other proxies; a short path, since that of a Unix socket may not be long."""
+    """An environment without other proxies; its path is short, because the path of a Unix socket is limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         yield environment(Path(directory))
 
 
-def leave(terminal: Terminal) -> None:
-    """Leave the application: the shell has its screen back."""
+def quit_application(terminal: Terminal) -> None:
+    """Quit the application and wait for its end."""
     terminal.press("q")
     assert terminal.wait_for_end() == 0
 
 
-def ask(port: int, times: int = 1) -> None:
+def send_requests(port: int, times: int = 1) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         for _ in range(times):
-            client.sendall(ASKED)
+            client.sendall(API_VERSIONS_REQUEST)
             assert client.recv(65536)
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "200x50"])
 @pytest.mark.parametrize(("path", "rows"), [(TRACE, 5), (CAPTURE, 13)], ids=["trace", "capture"])
-def test_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int, int], path: Path, rows: int) -> None:
+def test_shows_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int, int], path: Path, rows: int) -> None:
     with kproxy("tui", path, size=size, cwd=tmp_path, env=alone) as terminal:
         screen = terminal.wait_for(f"{rows} rows")
         assert path.name in screen.splitlines()[0]
@@ -61,32 +61,32 @@ def test_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int, int],
         terminal.wait_for(lambda screen: "/ filter" in screen.splitlines()[-1])
         assert len(terminal.lines) == size[1]
         assert size[0] * 0.75 < max(map(len, terminal.lines)) <= size[0]
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_a_filter_from_the_start(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_starts_with_a_filter(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", "-f", "api=ApiVersions", TRACE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("1 shown")
-        assert sum("Metadata v13 " in each for each in terminal.lines) == 0
-        leave(terminal)
+        assert sum("Metadata v13 " in row for row in terminal.lines) == 0
+        quit_application(terminal)
 
 
-def test_a_growing_trace(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    part = tmp_path / "date=2026-11-21" / "hour=00" / ".kproxy-web-1-1.jsonl.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(line(1, "web-1-1"))
+def test_follows_a_growing_trace(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    part_path = tmp_path / "date=2026-11-21" / "hour=00" / ".kproxy-web-1-1.jsonl.part"
+    part_path.parent.mkdir(parents=True)
+    part_path.write_bytes(line(1, "web-1-1"))
     with kproxy("tui", tmp_path, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for(lambda screen: "following" in screen and "1 rows" in screen)
-        with part.open("ab") as file:
+        with part_path.open("ab") as file:
             file.write(line(2, "web-1-2"))
         terminal.wait_for("2 rows")
-        part.rename(part.with_name("kproxy-web-1-1.jsonl"))
-        part.with_name(".kproxy-web-1-2.jsonl.part").write_bytes(line(3, "web-1-3"))
+        part_path.rename(part_path.with_name("kproxy-web-1-1.jsonl"))
+        part_path.with_name(".kproxy-web-1-2.jsonl.part").write_bytes(line(3, "web-1-3"))
         terminal.wait_for("3 rows")
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_what_is_piped_in_and_keys_from_the_terminal(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_reads_piped_data_and_keys_of_the_terminal(tmp_path: Path, alone: Mapping[str, str]) -> None:
     (tmp_path / "all").write_bytes(gzip.decompress(CAPTURE.read_bytes()))
     piped = "{ head -c 1500 all; cat go; tail -c +1501 all; }"
     os.mkfifo(tmp_path / "go")
@@ -99,69 +99,69 @@ def test_what_is_piped_in_and_keys_from_the_terminal(tmp_path: Path, alone: Mapp
         terminal.press("Escape")
         (tmp_path / "go").write_bytes(b"")
         terminal.wait_for("13 rows")
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_a_pipe_from_the_shell(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_reads_a_pipe_of_the_shell(tmp_path: Path, alone: Mapping[str, str]) -> None:
     command = shlex.join([*KPROXY, "tui"])
     with Terminal(f"bash -c '{command} <(zcat {CAPTURE})'", cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("13 rows")
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_nothing_is_piped_in(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_rejects_standard_input_without_a_pipe(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", "-", cwd=tmp_path, env=alone) as terminal:
         assert terminal.wait_for_end() == 2
         assert "kproxy: '-' needs a pipe" in terminal.screen
 
 
-def test_a_file_that_cannot_be_read_to_its_end_says_so(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    torn = tmp_path / "torn.pcap"
-    torn.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:40] + b"\xff" * 200)
-    with kproxy("tui", torn, cwd=tmp_path, env=alone) as terminal:
+def test_shows_a_file_that_is_damaged(tmp_path: Path, alone: Mapping[str, str]) -> None:
+    damaged = tmp_path / "torn.pcap"
+    damaged.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:40] + b"\xff" * 200)
+    with kproxy("tui", damaged, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("0 rows")
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_a_proxy_of_its_own_with_the_built_in_broker(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_starts_a_proxy_with_the_built_in_broker(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
-        port = listening(terminal)
-        ask(port, 3)
+        port = listener_port(terminal)
+        send_requests(port, 3)
         screen = terminal.wait_for(lambda screen: "5 rows" in screen and screen.count("ApiVersions v0") == 3)
         assert "tester" in screen
         terminal.press("q")
         terminal.wait_for("Quitting stops the proxy")
         terminal.press("Escape")
         terminal.wait_for(lambda screen: "Quitting" not in screen)
-        assert not not_listening(port)
+        assert not is_not_listening(port)
         terminal.press("q")
         terminal.wait_for("Quitting stops the proxy")
-        leave(terminal)
-    assert not_listening(port)
+        quit_application(terminal)
+    assert is_not_listening(port)
     assert [path.suffix for path in (tmp_path / "kproxy-trace").rglob("*.jsonl*")] == [".jsonl"]
 
 
-def test_a_terminal_that_is_closed_takes_its_proxy_along(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_closing_the_terminal_stops_its_proxy(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
-        port = listening(terminal)
-    until("the proxy ends", lambda: not_listening(port))
+        port = listener_port(terminal)
+    until("the proxy ends", lambda: is_not_listening(port))
 
 
-def listening(terminal: Terminal) -> int:
+def listener_port(terminal: Terminal) -> int:
     screen = terminal.wait_for(lambda screen: re.search(r"127\.0\.0\.1:\d+ -> ", screen))
     match = re.search(r"127\.0\.0\.1:(\d+) -> ", screen)
     assert match
     return int(match[1])
 
 
-def not_listening(port: int) -> bool:
+def is_not_listening(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
         return False
     return True
 
 
 class Proxy:
-    """A proxy on a port, before the built-in broker."""
+    """A proxy on a port, with the built-in broker."""
 
     def __init__(self, port: int, cwd: Path, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -181,12 +181,12 @@ class Proxy:
         self.process.communicate(timeout=60)
 
 
-Start = Callable[[int], Proxy]
+StartProxy = Callable[[int], Proxy]
 
 
 @pytest.fixture
-def start(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Start]:
-    """Starts a proxy on a port, or where there is room with 0."""
+def start(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[StartProxy]:
+    """A function that starts a proxy on a port; 0 chooses a free one."""
     proxies = []
 
     def start_one(port: int) -> Proxy:
@@ -200,49 +200,51 @@ def start(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize("by_port", [True, False], ids=["by its port", "as the only one"])
-def test_a_proxy_that_is_killed_and_one_in_its_place(
-    tmp_path: Path, alone: Mapping[str, str], start: Start, *, by_port: bool
+def test_reconnects_after_the_proxy_is_killed(
+    tmp_path: Path, alone: Mapping[str, str], start: StartProxy, *, by_port: bool
 ) -> None:
     proxy = start(0)
-    ask(proxy.port)  # before anybody looks
-    words = [proxy.port] if by_port else []
-    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+    send_requests(proxy.port)  # before the viewer connects
+    arguments = [proxy.port] if by_port else []
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("3 rows")
-        ask(proxy.port, 2)
+        send_requests(proxy.port, 2)
         terminal.wait_for("7 rows")
         with socket.create_connection(("127.0.0.1", proxy.port), timeout=60):
             terminal.wait_for("8 rows")
             proxy.end(signal.SIGKILL)
             terminal.wait_for("lost the connection to the proxy")
         assert "reconnecting" in terminal.screen
-        again = start(proxy.port)
-        ask(again.port)
+        new_proxy = start(proxy.port)
+        send_requests(new_proxy.port)
         screen = terminal.wait_for("the proxy ended", seconds=60)
         assert "lost the connection to the proxy" not in screen
-        leave(terminal)
+        quit_application(terminal)
 
 
-def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[str, str], start: Start) -> None:
+def test_offers_a_choice_of_several_running_proxies(
+    tmp_path: Path, alone: Mapping[str, str], start: StartProxy
+) -> None:
     first, second = start(0), start(0)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         screen = terminal.wait_for("several proxies are running: which one?")
         assert f"1  127.0.0.1:{first.port}" in screen or f"1  127.0.0.1:{second.port}" in screen
         terminal.press("2")
         terminal.wait_for("Waiting for clients: set bootstrap.servers to 127.0.0.1:")
-        leave(terminal)
+        quit_application(terminal)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("several proxies are running: which one?")
-        leave(terminal)
+        quit_application(terminal)
     first.end(signal.SIGTERM)
     with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("0 rows")
         second.end(signal.SIGTERM)
         terminal.wait_for("lost the connection to the proxy")
-        leave(terminal)
+        quit_application(terminal)
 
 
 @pytest.mark.parametrize(
-    ("words", "more", "said"),
+    ("arguments", "variables", "message"),
     [
         (["missing.pcap"], {}, "kproxy: missing.pcap: No such file or directory"),
         ([], {}, "kproxy: this user runs no kproxy on this machine"),
@@ -252,18 +254,18 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
         (["-f", "oops=1", CAPTURE], {}, "oops"),
     ],
 )
-def test_what_cannot_be_shown_is_said_in_a_sentence(
-    tmp_path: Path, alone: Mapping[str, str], words: list[object], more: Mapping[str, str], said: str
+def test_reports_unusable_input_in_a_sentence(
+    tmp_path: Path, alone: Mapping[str, str], arguments: list[object], variables: Mapping[str, str], message: str
 ) -> None:
-    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env={**alone, **more}) as terminal:
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env={**alone, **variables}) as terminal:
         assert terminal.wait_for_end() == 2
-        assert said in terminal.screen.replace("\n", "")
+        assert message in terminal.screen.replace("\n", "")
 
 
-def test_no_room_in_the_users_cache(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_works_without_a_cache_directory(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", CAPTURE, cwd=tmp_path, env={**alone, "XDG_CACHE_HOME": "/dev/null/none"}) as terminal:
         terminal.wait_for("13 rows")
-        leave(terminal)
+        quit_application(terminal)
 
 
 @pytest.mark.parametrize(
@@ -275,42 +277,42 @@ def test_no_room_in_the_users_cache(tmp_path: Path, alone: Mapping[str, str]) ->
     ],
     ids=["no colour", "sixteen colours", "no locale"],
 )
-def test_errors_are_told_without_colours(
+def test_errors_are_marked_without_colours_too(
     tmp_path: Path, alone: Mapping[str, str], env: Mapping[str, str], colour: str
 ) -> None:
     bug = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
     with kproxy("tui", bug, cwd=tmp_path, env={**alone, **env}) as terminal:
         terminal.wait_for(lambda screen: re.search(r"^ E \d\d:", screen, re.MULTILINE))
         terminal.wait_for("L005 field-from-newer-version")
-        shown = terminal.coloured
-        assert re.search(colour, shown)
-        colours = set(re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", shown))
+        coloured_screen = terminal.coloured
+        assert re.search(colour, coloured_screen)
+        colours = set(re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", coloured_screen))
         assert "NO_COLOR" not in env or all(len(set(colour)) == 1 for colour in colours)
         assert "TERM" not in env or not colours
-        leave(terminal)
+        quit_application(terminal)
 
 
-@pytest.mark.parametrize("words", [[CAPTURE], ["--listen", "127.0.0.1:0", "--upstream"]], ids=["capture", "own proxy"])
-def test_a_terminal_that_is_killed_leaves_no_process(
-    tmp_path: Path, alone: Mapping[str, str], words: list[object]
-) -> None:
-    with kproxy("tui", *words, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+@pytest.mark.parametrize(
+    "arguments", [[CAPTURE], ["--listen", "127.0.0.1:0", "--upstream"]], ids=["capture", "own proxy"]
+)
+def test_killed_terminal_leaves_no_process(tmp_path: Path, alone: Mapping[str, str], arguments: list[object]) -> None:
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("rows")
-        assert in_directory(tmp_path)
-    until("all have ended", lambda: not in_directory(tmp_path))
+        assert processes_in(tmp_path)
+    until("all have ended", lambda: not processes_in(tmp_path))
 
 
-def in_directory(path: Path) -> list[str]:
-    """The processes that run there."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*"):
+def processes_in(path: Path) -> list[str]:
+    """The command lines of processes with this working directory."""
+    commands = []
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if (each / "cwd").readlink() == path:
-                found.append((each / "cmdline").read_text())
-    return found
+            if (process / "cwd").readlink() == path:
+                commands.append((process / "cmdline").read_text())
+    return commands
 
 
-def test_a_terminal_of_any_size(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_adapts_to_any_terminal_size(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", CAPTURE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("13 rows")
         for key, (columns, rows) in zip("1234567", ((300, 80), (20, 6), (1, 1), (40, 10), (200, 60), (40, 10), SMALL),
@@ -319,4 +321,4 @@ def test_a_terminal_of_any_size(tmp_path: Path, alone: Mapping[str, str]) -> Non
             terminal.resize(columns, rows)
             until("it has the size", lambda rows=rows: len(terminal.lines) == rows)
         terminal.wait_for("13 rows")
-        leave(terminal)
+        quit_application(terminal)

@@ -1,4 +1,4 @@
-"""`kproxy tui` in a real terminal: each view and each key of docs/tui.md, keys in, screen out."""
+"""`kproxy tui` in a real terminal: each view and each key of docs/tui.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STALL = DATA / "groups" / "application-does-not-poll.jsonl.gz"
 GUIDE = Path(__file__).parents[2] / "docs" / "tui.md"
 LARGE = (180, 50)
 
-#: A key as tmux takes it, and what the screen shows then; what it does not, behind "no ".
+#: A key as tmux names it, and the text that the screen shows then, or after "no " a text that it does not show.
 Step = tuple[str, str]
 
 
@@ -33,43 +33,48 @@ def alone(tmp_path: Path) -> Mapping[str, str]:
 
 @pytest.fixture
 def bug(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Terminal]:
-    """The capture of a bug on a large screen; the editor copies what it is given."""
+    """The capture of a bug on a large screen; the editor copies its file."""
     environment = {**alone, "EDITOR": "sh -c 'cp \"$0\" copy && mv copy edited'", "VISUAL": ""}
     with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=environment) as terminal:
         terminal.wait_for("11 rows")
-        terminal.wait_for("client: 127.0.0.1:53998")  # of the first row
-        terminal.wait_for("L005 field-from-newer-version 2x")  # above it
+        terminal.wait_for("client: 127.0.0.1:53998")  # the first row
+        terminal.wait_for("L005 field-from-newer-version 2x")  # the banner
         yield terminal
 
 
-def take(terminal: Terminal, steps: Sequence[Step]) -> None:
-    for key, shown in steps:
+def press_and_check(terminal: Terminal, steps: Sequence[Step]) -> None:
+    for key, expected in steps:
         terminal.press(key)
-        unwanted = shown.removeprefix("no ") if shown.startswith("no ") else None
-        terminal.wait_for((lambda screen, text=unwanted: text not in screen) if unwanted else shown)
+        unwanted = expected.removeprefix("no ") if expected.startswith("no ") else None
+        terminal.wait_for((lambda screen, text=unwanted: text not in screen) if unwanted else expected)
 
 
-def test_moving_among_frames(bug: Terminal) -> None:
-    first, last, wrong = "client: 127.0.0.1:53998", "02:20:01.830 UTC", "02:19:55.762 UTC"
-    take(bug, [
-        ("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", wrong),
-        ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last), ("g", first), ("End", last),
-        ("Home", first), ("PageDown", last), ("PageUp", first), ("C-d", last), ("C-u", first), ("n", wrong),
-        ("g", first), ("!", wrong), ("G", last), ("N", "02:20:01.467 UTC"), ("N", wrong),
+def test_keys_move_among_frames(bug: Terminal) -> None:
+    first_client, last_time, finding_time = "client: 127.0.0.1:53998", "02:20:01.830 UTC", "02:19:55.762 UTC"
+    press_and_check(bug, [
+        ("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", finding_time),
+        ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last_time), ("g", first_client),
+        ("End", last_time),
+        ("Home", first_client), ("PageDown", last_time), ("PageUp", first_client), ("C-d", last_time),
+        ("C-u", first_client),
+        ("n", finding_time),
+        ("g", first_client), ("!", finding_time), ("G", last_time), ("N", "02:20:01.467 UTC"), ("N", finding_time),
     ])  # fmt: skip
 
 
-def test_one_exchange(bug: Terminal) -> None:
-    take(bug, [
+def test_keys_work_in_an_exchange(bug: Terminal) -> None:
+    press_and_check(bug, [
         ("!", "hint: do not write throttle_time_ms in version 2"), ("Enter", "no latency error / finding"),
         ("j", "▼ brokers"), ("h", "▶ brokers"), ("l", "▼ brokers"), ("]", "127.0.0.1:35052"), ("[", "02:19:55.762 UTC"),
     ])  # fmt: skip
     until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(bug))
-    take(bug, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")])
+    press_and_check(
+        bug, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")]
+    )
 
 
-def test_bytes_and_fields_point_at_each_other_on_both_sides(bug: Terminal) -> None:
-    take(bug, [("!", "hint: do not"), ("Enter", "no latency error / finding")])
+def test_fields_and_bytes_follow_each_other_on_both_sides(bug: Terminal) -> None:
+    press_and_check(bug, [("!", "hint: do not"), ("Enter", "no latency error / finding")])
     until("the field of the finding is marked", lambda: "throttle_time_ms" in highlighted(bug))
     bug.press("Tab", "j", *"llllllll")  # from byte 8 to the port
     until("the field of that byte is marked", lambda: "port" in highlighted(bug))
@@ -84,54 +89,59 @@ def test_bytes_and_fields_point_at_each_other_on_both_sides(bug: Terminal) -> No
 
 
 def highlighted(terminal: Terminal) -> set[str]:
-    """The words on a blue ground."""
-    found: set[str] = set()
+    """The words on a blue background."""
+    words: set[str] = set()
     for line in AnsiDecoder().decode(terminal.coloured):
         for span in line.spans:
-            ground = span.style.bgcolor.triplet if isinstance(span.style, Style) and span.style.bgcolor else None
-            if ground is not None and ground.blue > ground.red + 40:
-                found.update(line.plain[span.start : span.end].split())
-    return found
+            background = span.style.bgcolor.triplet if isinstance(span.style, Style) and span.style.bgcolor else None
+            if background is not None and background.blue > background.red + 40:
+                words.update(line.plain[span.start : span.end].split())
+    return words
 
 
-def test_the_filter(bug: Terminal) -> None:
-    take(bug, [("/", "api=Fetch and latency")])
+def test_keys_edit_the_filter(bug: Terminal) -> None:
+    press_and_check(bug, [("/", "api=Fetch and latency")])
     bug.write("laten")
     bug.wait_for(lambda screen: "latency" in screen.splitlines()[-2])
     bug.press("Tab")
     bug.write(">oops")
     bug.press("Enter")
     bug.wait_for("^^^^")
-    take(bug, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
+    press_and_check(bug, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
     bug.write("api=Metadata")
-    take(bug, [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")])
+    press_and_check(
+        bug, [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")]
+    )
 
 
-def test_sorting_marks_and_notes(bug: Terminal) -> None:
-    take(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
+def test_keys_sort_mark_and_annotate(bug: Terminal) -> None:
+    press_and_check(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
     bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457")
-    take(bug, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")])
-    take(
+    press_and_check(
+        bug, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")]
+    )
+    press_and_check(
         bug, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")]
     )
     bug.write("look here")
-    take(bug, [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830 UTC"),
+    press_and_check(bug, [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830 UTC"),
                ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
 
 
-def test_copying_saving_and_editing(tmp_path: Path, bug: Terminal) -> None:
+def test_keys_copy_save_and_edit(tmp_path: Path, bug: Terminal) -> None:
     bug.press("!")
     bug.wait_for("02:19:55.762 UTC")
-    for letter, way, beginning in (("x", "hex", "00 00 00 54"), ("j", "JSON", "{"), ("c", "command", "kproxy explain"),
-                                   ("m", "Markdown", "### Metadata v2")):  # fmt: skip
-        take(bug, [("y", "─ copy as ─"), (letter, f"copied {way}")])
-        until("it is on the clipboard", lambda beginning=beginning: bug.copied.startswith(beginning))
+    for letter, format_name, expected_start in (("x", "hex", "00 00 00 54"), ("j", "JSON", "{"),
+                                                ("c", "command", "kproxy explain"),
+                                                ("m", "Markdown", "### Metadata v2")):  # fmt: skip
+        press_and_check(bug, [("y", "─ copy as ─"), (letter, f"copied {format_name}")])
+        until("it is on the clipboard", lambda beginning=expected_start: bug.copied.startswith(beginning))
     bug.press("w")
     bug.wait_for("rows as a trace")
-    take(bug, [("C-u", "no kproxy-2")])
+    press_and_check(bug, [("C-u", "no kproxy-2")])
     bug.write("saved.jsonl")
     bug.wait_for("saved.jsonl")
-    take(bug, [("Enter", "11 rows written to saved.jsonl")])
+    press_and_check(bug, [("Enter", "11 rows written to saved.jsonl")])
     bug.press("e")
     until("the editor has ended", lambda: (tmp_path / "edited").exists())
     assert json.loads((tmp_path / "edited").read_text())["request"]["api"] == "Metadata"
@@ -140,21 +150,23 @@ def test_copying_saving_and_editing(tmp_path: Path, bug: Terminal) -> None:
     assert (kinds.count("request"), kinds.count("response")) == (7, 7)
 
 
-def test_help_commands_themes_and_leaving(bug: Terminal) -> None:
-    take(bug, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
+def test_keys_open_help_commands_and_themes_and_quit(bug: Terminal) -> None:
+    press_and_check(bug, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
     bug.write("theme")
-    take(bug, [("Enter", "Search for themes")])
+    press_and_check(bug, [("Enter", "Search for themes")])
     bug.write("textual-light")
     bug.press("Enter")
     until("it is light", lambda: "48;2;2" in bug.coloured)
     bug.wait_for(lambda screen: "textual-light" not in screen)
-    take(bug, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830 UTC"), ("k", "no 02:20:01.830 UTC")])
+    press_and_check(
+        bug, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830 UTC"), ("k", "no 02:20:01.830 UTC")]
+    )
     bug.press("q")
     assert bug.wait_for_end() == 0
 
 
-def test_every_view(bug: Terminal) -> None:
-    take(bug, [
+def test_keys_open_every_view(bug: Terminal) -> None:
+    press_and_check(bug, [
         ("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("Enter", "5 shown"),
         ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"), ("c", "UNSUPPORTED_VERSION 2x"),
         ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it is stalled"),
@@ -166,35 +178,35 @@ def test_every_view(bug: Terminal) -> None:
     ])  # fmt: skip
 
 
-def test_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_keys_move_and_zoom_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
-        terminal.wait_for("142 rows")  # all of it
+        terminal.wait_for("142 rows")  # the whole trace
         terminal.press("5")
-        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "must rejoin" in screen))
+        full_times = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "must rejoin" in screen))
         terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")
-        closer = times(terminal.wait_for(lambda screen: times(screen) != whole))
+        zoomed_times = times(terminal.wait_for(lambda screen: times(screen) != full_times))
         terminal.press(">")
-        later = times(terminal.wait_for(lambda screen: times(screen) != closer))
+        shifted_times = times(terminal.wait_for(lambda screen: times(screen) != zoomed_times))
         terminal.press("<")
-        terminal.wait_for(lambda screen: times(screen) == closer)
+        terminal.wait_for(lambda screen: times(screen) == zoomed_times)
         terminal.press("-", "0")
-        terminal.wait_for(lambda screen: times(screen) == whole)
-        assert later != whole
+        terminal.wait_for(lambda screen: times(screen) == full_times)
+        assert shifted_times != full_times
         terminal.press("Enter")
         terminal.wait_for("latency error / finding")
-        take(terminal, [("5", "time (UTC)"), ("s", "latency error / finding")])
+        press_and_check(terminal, [("5", "time (UTC)"), ("s", "latency error / finding")])
 
 
 def times(screen: str) -> list[str]:
     return next((line.split()[2:] for line in screen.splitlines() if line.lstrip().startswith("time (UTC)")), [])
 
 
-def test_the_mouse(bug: Terminal) -> None:
+def test_mouse_selects_rows_views_and_help(bug: Terminal) -> None:
     click(bug, 30, 7)
     bug.wait_for("02:19:55.762 UTC")
     click(bug, 18, 1)
     bug.wait_for("versions used: ApiVersions")
-    click(bug, 2, 49)  # help, below
+    click(bug, 2, 49)  # help, in the footer
     bug.wait_for("─ help ─")
 
 
@@ -202,11 +214,11 @@ def click(terminal: Terminal, column: int, row: int) -> None:
     terminal.write(f"\x1b[<0;{column + 1};{row + 1}M\x1b[<0;{column + 1};{row + 1}m")
 
 
-def test_the_guide_names_no_other_key() -> None:
-    """What docs/tui.md lists is what is pressed above."""
+def test_every_documented_key_is_tested() -> None:
+    """Every key in docs/tui.md is pressed in a test above."""
     table = GUIDE.read_text().partition("## Keys")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`([^` ]{1,5})`", table))
+    documented = set(re.findall(r"`([^` ]{1,5})`", table))
     source = Path(__file__).read_text()
-    names = {"enter": "Enter", "esc": "Escape", "tab": "Tab", "space": "Space"}
-    missing = {key for key in named if f'"{names.get(key, key)}"' not in source}
+    tmux_names = {"enter": "Enter", "esc": "Escape", "tab": "Tab", "space": "Space"}
+    missing = {key for key in documented if f'"{tmux_names.get(key, key)}"' not in source}
     assert missing <= {"e", ".pcap"}, missing

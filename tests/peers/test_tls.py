@@ -28,7 +28,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA whose certificate is for loopback, and serves the broker, kproxy and clients alike."""
+    """A CA with one certificate for loopback, which the broker, kproxy and clients share."""
     directory = tmp_path_factory.mktemp("ca")
     store.save(directory, certificates.create(["127.0.0.1", "localhost"], 1))
     (directory / "both.pem").write_bytes((directory / "key.pem").read_bytes() + (directory / "cert.pem").read_bytes())
@@ -51,19 +51,19 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     kafka.kill()
 
 
-def proxied(kafka: Kafka, files: Path, directory: Path, *options: str) -> Proxy:
-    """TLS at both sides, with client certificates at both."""
+def run_tls_proxy(kafka: Kafka, files: Path, directory: Path, *options: str) -> Proxy:
+    """Run kproxy with TLS and client certificates on both sides."""
     listening = ["--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem")]
     listening += ["--tls-client-ca", str(files / "ca.pem")]
     upstream = ["--upstream-tls", "--upstream-ca", str(files / "ca.pem")]
     return Proxy(kafka.listeners["SSL"], directory, "--advertise", *listening, *upstream, *options)
 
 
-def trusted(files: Path) -> list[str]:
+def client_certificate(files: Path) -> list[str]:
     return ["--upstream-cert", str(files / "cert.pem"), "--upstream-key", str(files / "key.pem")]
 
 
-def settings(proxy: Proxy, files: Path) -> dict[str, Any]:
+def client_settings(proxy: Proxy, files: Path) -> dict[str, Any]:
     return {
         "bootstrap.servers": proxy.bootstrap,
         "security.protocol": "SSL",
@@ -73,11 +73,13 @@ def settings(proxy: Proxy, files: Path) -> dict[str, Any]:
     }
 
 
-def test_confluent_kafka_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+def test_confluent_kafka_exchanges_records_with_certificates_on_both_sides(
+    kafka: Kafka, files: Path, tmp_path: Path
+) -> None:
     log = tmp_path / "keys"
-    proxy = proxied(kafka, files, tmp_path, *trusted(files), "--tls-key-log", str(log))
+    proxy = run_tls_proxy(kafka, files, tmp_path, *client_certificate(files), "--tls-key-log", str(log))
     try:
-        base = settings(proxy, files)
+        base = client_settings(proxy, files)
         producer = kafka_client.Producer(base)
         for number in range(COUNT):
             producer.produce("by-confluent", str(number) * 100)
@@ -86,11 +88,11 @@ def test_confluent_kafka_with_certificates_on_both_sides(kafka: Kafka, files: Pa
         consumer.subscribe(["by-confluent"])
         values: list[bytes] = []
 
-        def is_done() -> bool:
+        def has_all() -> bool:
             values.extend(message.value() for message in consumer.consume(1000, 1.0) if message.error() is None)
             return len(values) >= COUNT
 
-        until("all messages are read", is_done, seconds=SECONDS)
+        until("all messages are read", has_all, seconds=SECONDS)
         consumer.close()
         proxy.interrupt()
     finally:
@@ -104,53 +106,54 @@ def test_confluent_kafka_with_certificates_on_both_sides(kafka: Kafka, files: Pa
     assert "SECRET" not in proxy.printed
 
 
-def test_kcat_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+def test_kcat_exchanges_records_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
     if reason := absent("kcat"):
         skip(reason)
-    proxy = proxied(kafka, files, tmp_path, *trusted(files))
+    proxy = run_tls_proxy(kafka, files, tmp_path, *client_certificate(files))
     records = "".join(f"{number}\n" for number in range(COUNT))
-    options = [each for item in settings(proxy, files).items() for each in ("-X", "=".join(item))]
+    options = [argument for item in client_settings(proxy, files).items() for argument in ("-X", "=".join(item))]
 
-    def kcat(*arguments: str, given: str = "") -> str:
+    def kcat(*arguments: str, stdin: str = "") -> str:
         command = ["kcat", "-b", proxy.bootstrap, *options, *arguments]
-        run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+        run = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
         assert run.returncode == 0, run.stderr + proxy.printed
         return run.stdout
 
     try:
-        kcat("-P", "-t", "by-kcat", given=records)
+        kcat("-P", "-t", "by-kcat", stdin=records)
         assert kcat("-C", "-t", "by-kcat", "-p", "0", "-o", "beginning", "-e", "-q") == records
         proxy.interrupt()
     finally:
         proxy.kill_all()
 
 
-def test_clients_and_brokers_that_refuse_are_findings(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+def test_reports_clients_and_brokers_that_reject_tls(kafka: Kafka, files: Path, tmp_path: Path) -> None:
     store.save(tmp_path / "other", certificates.create(["localhost"], 1))
-    proxy = proxied(kafka, files, tmp_path, "--no-check")
+    proxy = run_tls_proxy(kafka, files, tmp_path, "--no-check")
     try:
-        base = settings(proxy, files)
-        for changed in (
+        base = client_settings(proxy, files)
+        for overrides in (
             {"ssl.ca.location": str(tmp_path / "other" / "ca.pem")},
             {"ssl.certificate.location": "", "ssl.key.location": ""},
             {"security.protocol": "PLAINTEXT"},
             {},  # kproxy has no certificate for the broker
         ):
-            said: list[str] = []
+            client_errors: list[str] = []
             producer = kafka_client.Producer(
-                {k: v for k, v in (base | changed).items() if v} | {"error_cb": lambda e, s=said: s.append(str(e))}
+                {k: v for k, v in (base | overrides).items() if v}
+                | {"error_cb": lambda e, s=client_errors: s.append(str(e))}
             )
-            until("the client has failed", lambda p=producer, s=said: p.poll(0.1) or s, seconds=SECONDS)
+            until("the client has failed", lambda p=producer, s=client_errors: p.poll(0.1) or s, seconds=SECONDS)
             del producer
         proxy.interrupt()
     finally:
         proxy.kill_all()
-    found = {
+    reasons = {
         finding["message"].partition("failed: ")[2]
         for finding in all_findings(read_lines(proxy.trace))
         if finding["code"] == "X022"
     }
-    assert found == {
+    assert reasons == {
         "it does not trust kproxy's certificate: unknown CA",
         "it sent no client certificate",
         "it speaks plaintext",
@@ -159,7 +162,7 @@ def test_clients_and_brokers_that_refuse_are_findings(kafka: Kafka, files: Path,
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of kafka-python
-def test_one_port_leads_kafka_python_to_three_brokers_by_their_names(tmp_path: Path, monkeypatch: Any) -> None:
+def test_one_port_reaches_three_brokers_by_name(tmp_path: Path, monkeypatch: Any) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     store.save(tmp_path / "ca", certificates.create(["localhost", "*.kafka.test"], 1))

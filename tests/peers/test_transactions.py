@@ -1,4 +1,5 @@
-"""Transactions of librdkafka and Java that hold up consumers, fence each other or abort are named; right ones are not.
+"""Transactions in librdkafka and Java that block consumers, fence each other or abort are reported;
+correct ones are not.
 
 Kafka 4.3.1 and its client use version 2 of the transaction protocol (KIP-890), all others version 1.
 """
@@ -27,23 +28,23 @@ SECONDS = 30
 
 @pytest.fixture(params=["built-in", *RELEASES])
 def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxy]:
-    """Before the built-in broker, or before real Kafka."""
+    """A proxy in front of the built-in broker, or of real Kafka."""
     if request.param == "built-in":
-        opened = Proxy(None, tmp_path, "--topic", "t:2", "-q")
-        yield opened
-        opened.kill_all()
+        running_proxy = Proxy(None, tmp_path, "--topic", "t:2", "-q")
+        yield running_proxy
+        running_proxy.kill_all()
         return
     if reason := missing():
         pytest.skip(reason)
     kafka = Kafka(request.param, tmp_path / "kafka", {}, {"num.partitions": "2"})
-    opened = Proxy(kafka.direct, tmp_path, "--advertise", "-q")
-    yield opened
-    opened.kill_all()
+    running_proxy = Proxy(kafka.direct, tmp_path, "--advertise", "-q")
+    yield running_proxy
+    running_proxy.kill_all()
     kafka.kill()
 
 
 def producer(proxy: Proxy, **settings: Any) -> Any:
-    """A producer; with a transactional id, it is ready to begin a transaction."""
+    """Create a producer; with a transactional id, it is initialised."""
     settings = {key.replace("_", "."): value for key, value in settings.items()}
     producer = kafka_client.Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0} | settings)
     if "transactional.id" in settings:
@@ -52,7 +53,7 @@ def producer(proxy: Proxy, **settings: Any) -> Any:
 
 
 def consumer(proxy: Proxy, **settings: Any) -> Any:
-    """A consumer; librdkafka reads committed records by default."""
+    """Create a consumer; librdkafka reads committed records by default."""
     consumer = kafka_client.Consumer(
         {
             "bootstrap.servers": proxy.bootstrap,
@@ -73,13 +74,13 @@ def send(sender: Any, *, partition: int = 0) -> None:
 
 
 def codes(proxy: Proxy) -> set[str]:
-    """The findings about transactions, when the proxy has ended."""
+    """Stop the proxy and return the codes of findings about transactions."""
     proxy.interrupt()
     return {finding["code"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"].startswith("T")}
 
 
 class Librdkafka:
-    """A producer that leaves its transaction open until it may end."""
+    """A producer that keeps its transaction open until `end`."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._holder = producer(proxy, transactional_id="pay-1", client_id="payments")
@@ -91,10 +92,10 @@ class Librdkafka:
 
 
 class Java:
-    """The same with Kafka's own client."""
+    """The same with Kafka's Java client."""
 
     def __init__(self, proxy: Proxy) -> None:
-        self._process = started(proxy, "hang", stdin=subprocess.PIPE)
+        self._process = start_java(proxy, "hang", stdin=subprocess.PIPE)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "begun\n"
 
@@ -102,8 +103,8 @@ class Java:
         assert self._process.communicate("\n", timeout=SECONDS)[0] == "done\n"
 
 
-def started(proxy: Proxy, story: str, **options: Any) -> subprocess.Popen[str]:
-    """The Java client of the newest release with a story of `Transactions.java`."""
+def start_java(proxy: Proxy, story: str, **options: Any) -> subprocess.Popen[str]:
+    """Start the Java client of the newest release with a story of `Transactions.java`."""
     source = Path(__file__).with_name("clients") / "Transactions.java"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx128m", quiet, "-cp", class_path(RELEASES[0]), str(source)]
@@ -112,13 +113,13 @@ def started(proxy: Proxy, story: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def java(story: str) -> Callable[[Proxy], None]:
-    """A story of the Java client, which must succeed."""
+def java_story(story: str) -> Callable[[Proxy], None]:
+    """A function that runs a story of the Java client, which must succeed."""
 
-    def tell(proxy: Proxy) -> None:
-        assert started(proxy, story).communicate(timeout=2 * SECONDS)[0] == "done\n"
+    def run(proxy: Proxy) -> None:
+        assert start_java(proxy, story).communicate(timeout=2 * SECONDS)[0] == "done\n"
 
-    return tell
+    return run
 
 
 @pytest.fixture(params=[Librdkafka, Java])
@@ -129,22 +130,22 @@ def client(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(("isolation", "code"), [("read_committed", "T001"), ("read_uncommitted", "T006")])
-def test_the_transaction_that_holds_the_offset_is_named_within_30_s(
+def test_reports_the_transaction_that_holds_the_offset_within_30_s(
     proxy: Proxy, client: type[Librdkafka | Java], isolation: str, code: str
 ) -> None:
-    other = producer(proxy, client_id="other")
-    send(other)
+    other_producer = producer(proxy, client_id="other")
+    send(other_producer)
     holder = client(proxy)
-    begun, reader = time.monotonic(), consumer(proxy, isolation_level=isolation)
+    begun_at, reader = time.monotonic(), consumer(proxy, isolation_level=isolation)
 
-    def is_named() -> bool:
-        send(other)
-        send(other, partition=1)
+    def is_reported() -> bool:
+        send(other_producer)
+        send(other_producer, partition=1)
         reader.poll(0.2)
         return code in proxy.printed
 
-    until("the transaction is named", is_named, seconds=SECONDS)
-    assert time.monotonic() - begun < SECONDS
+    until("the transaction is named", is_reported, seconds=SECONDS)
+    assert time.monotonic() - begun_at < SECONDS
     holder.end()
     reader.close()
     assert codes(proxy) == {code}
@@ -155,7 +156,7 @@ def test_the_transaction_that_holds_the_offset_is_named_within_30_s(
     assert lines[0]["message"].startswith("t[0]: ")
 
 
-def fenced(proxy: Proxy) -> None:
+def fence_producer(proxy: Proxy) -> None:
     first = producer(proxy, transactional_id="pay-1")
     first.begin_transaction()
     send(first)
@@ -172,7 +173,7 @@ def commit_one_more(sender: Any) -> None:
     sender.commit_transaction(SECONDS)
 
 
-def aborted(proxy: Proxy) -> None:
+def abort_transactions(proxy: Proxy) -> None:
     failing = producer(proxy, transactional_id="pay-1")
     for _ in range(6):
         failing.begin_transaction()
@@ -180,52 +181,54 @@ def aborted(proxy: Proxy) -> None:
         failing.abort_transaction(SECONDS)
 
 
-def one_after_the_other(proxy: Proxy) -> None:
+def run_correct_producers(proxy: Proxy) -> None:
     for _ in range(2):
-        right = producer(proxy, transactional_id="pay-1")
+        correct_producer = producer(proxy, transactional_id="pay-1")
         for _ in range(6):
-            right.begin_transaction()
-            send(right)
-            right.commit_transaction(SECONDS)
-            right.begin_transaction()
-            send(right, partition=1)
-            right.abort_transaction(SECONDS)
-        del right
+            correct_producer.begin_transaction()
+            send(correct_producer)
+            correct_producer.commit_transaction(SECONDS)
+            correct_producer.begin_transaction()
+            send(correct_producer, partition=1)
+            correct_producer.abort_transaction(SECONDS)
+        del correct_producer
     reader = consumer(proxy)
     count = 0
 
     def are_read() -> bool:
         nonlocal count
         count += sum(message.error() is None for message in reader.consume(100, 0.5))
-        return count == 13  # and the record that made the topic
+        return count == 13  # and the record that created the topic
 
     until("the committed records are read", are_read, seconds=SECONDS)
     reader.close()
 
 
-def unlimited(proxy: Proxy) -> None:
-    """Consumers of both kinds read on while transactions are open for a moment."""
+def read_uncommitted_and_committed(proxy: Proxy) -> None:
+    """Consumers of both isolation levels read while transactions are open briefly."""
     reader = consumer(proxy, group_id="all", isolation_level="read_uncommitted")
-    one_after_the_other(proxy)
+    run_correct_producers(proxy)
     reader.consume(100, 1)
     reader.close()
 
 
 STORIES = [
-    (fenced, {"T003"}),
-    (aborted, {"T004"}),
-    (one_after_the_other, set()),
-    (unlimited, set()),
-    (java("fenced"), {"T003"}),
-    (java("aborted"), {"T004"}),
-    (java("right"), set()),
-    (java("new-offsets"), set()),
+    (fence_producer, {"T003"}),
+    (abort_transactions, {"T004"}),
+    (run_correct_producers, set()),
+    (read_uncommitted_and_committed, set()),
+    (java_story("fenced"), {"T003"}),
+    (java_story("aborted"), {"T004"}),
+    (java_story("right"), set()),
+    (java_story("new-offsets"), set()),
 ]
 IDS = ["fenced", "aborted", "right", "read", "java-fenced", "java-aborted", "java-right", "java-new-offsets"]
 
 
 @pytest.mark.parametrize(("story", "expected"), STORIES, ids=IDS)
-def test_findings_of_transactions(proxy: Proxy, story: Callable[[Proxy], None], expected: set[str]) -> None:
+def test_transaction_stories_cause_their_findings(
+    proxy: Proxy, story: Callable[[Proxy], None], expected: set[str]
+) -> None:
     if story.__qualname__.startswith("java") and (reason := missing()):
         pytest.skip(reason)
     send(producer(proxy))
@@ -233,11 +236,11 @@ def test_findings_of_transactions(proxy: Proxy, story: Callable[[Proxy], None], 
     assert codes(proxy) == expected
 
 
-def test_commits_of_the_same_offsets_are_named(proxy: Proxy) -> None:
+def test_reports_repeated_commits_of_the_same_offsets(proxy: Proxy) -> None:
     if reason := missing():
         pytest.skip(reason)
     send(producer(proxy))
-    java("same-offsets")(proxy)
-    found = codes(proxy)
+    java_story("same-offsets")(proxy)
+    reported = codes(proxy)
     is_second = any(line.get("api") == "EndTxn" and line["api_version"] >= 5 for line in read_lines(proxy.trace))
-    assert found == (set() if is_second else {"T007"})
+    assert reported == (set() if is_second else {"T007"})

@@ -24,19 +24,19 @@ class TokenIssuer:
         numbers = self._key.public_key().public_numbers()
         size = (numbers.n.bit_length() + 7) // 8
         public = {"kty": "RSA", "kid": "peers", "use": "sig", "alg": "RS256"}
-        public |= {"n": _encoded(numbers.n.to_bytes(size, "big")), "e": _encoded(numbers.e.to_bytes(3, "big"))}
+        public |= {"n": _base64url(numbers.n.to_bytes(size, "big")), "e": _base64url(numbers.e.to_bytes(3, "big"))}
         self.jwks = directory / "jwks.json"
         self.jwks.write_text(json.dumps({"keys": [public]}))
 
     def token(self, subject: str, *, expires_in: float = _HOUR_S, **claims: Any) -> str:
-        """A token that is valid for so many seconds; `claims` are added, or replace its own."""
+        """A token that is valid for `expires_in` seconds; `claims` are added or replaced."""
         now = int(time.time())
         claims = {"sub": subject, "aud": self.audience, "iat": now - _HOUR_S, "exp": now + int(expires_in)} | claims
         parts = ({"alg": "RS256", "kid": "peers", "typ": "at+jwt"}, claims)
-        signed = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
+        signed = ".".join(_base64url(json.dumps(part).encode()) for part in parts)
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        return f"{signed}.{_encoded(signature)}"
+        return f"{signed}.{_base64url(signature)}"
 
 
-def _encoded(data: bytes) -> str:
+def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""Reading a trace in tests: plain JSON, on purpose without kproxy's own reader."""
+"""Read traces in tests as plain JSON, deliberately without kproxy's own reader."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ Line = dict[str, Any]
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """Whole files and those still being written, the older first."""
-    found = [*directory.glob("date=*/hour=*/kproxy-*.jsonl"), *directory.glob("date=*/hour=*/.kproxy-*.jsonl.part")]
-    return sorted(found, key=lambda path: (path.parent, int(path.name.split("-")[-1].split(".")[0])))
+    """Complete files and those still being written, the oldest first."""
+    paths = [*directory.glob("date=*/hour=*/kproxy-*.jsonl"), *directory.glob("date=*/hour=*/.kproxy-*.jsonl.part")]
+    return sorted(paths, key=lambda path: (path.parent, int(path.name.split("-")[-1].split(".")[0])))
 
 
 def read_lines(directory: Path, *, torn_end: bool = False) -> list[Line]:
-    """Every line of a trace; with `torn_end` the last line of a file may be cut, as it is while kproxy writes."""
+    """Every line of a trace; with `torn_end` the last line of a file may be incomplete, as while kproxy writes."""
     try:
         return _read_lines(directory, torn_end=torn_end)
-    except FileNotFoundError:  # kproxy has just given a file its final name
+    except FileNotFoundError:  # kproxy has just renamed a file
         return read_lines(directory, torn_end=torn_end)
 
 
 def _read_lines(directory: Path, *, torn_end: bool) -> list[Line]:
     lines: list[Line] = []
     for path in trace_files(directory):
-        whole, _, rest = path.read_bytes().rpartition(b"\n")
-        assert torn_end or not rest, f"{path} ends in the middle of a line"
-        lines += map(json.loads, whole.splitlines())
+        complete, _, incomplete = path.read_bytes().rpartition(b"\n")
+        assert torn_end or not incomplete, f"{path} ends in the middle of a line"
+        lines += map(json.loads, complete.splitlines())
     return lines
 
 
 def traced_frames(lines: list[Line], kind: str) -> list[tuple[int, int]]:
-    """(offset, size) of the frames of one kind, request or response, as the trace has them."""
+    """(offset, size) of the frames of one kind, request or response, in the trace."""
     return [(line["offset"], line["size"]) for line in lines if line["kind"] == kind]
 
 
 def all_findings(lines: list[Line]) -> list[Line]:
-    """Those of frames and those that stand alone."""
+    """The findings of frames, and those that are separate lines."""
     return [
         finding for line in lines for finding in ([line] if line["kind"] == "finding" else line.get("findings", []))
     ]

@@ -1,4 +1,4 @@
-"""`kproxy web` as a person has it: the command, and windows of a browser with the application."""
+"""`kproxy web`: the command, and browser windows with the application."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Server:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
         self.process = process
-        said = iter(process.stderr.readline, "")
-        found = next(filter(None, (re.search(r"^open (http://\S+)", line) for line in said)), None)
-        assert found, "it has not begun"
-        self.address = found[1]
+        printed = iter(process.stderr.readline, "")
+        match = next(filter(None, (re.search(r"^open (http://\S+)", line) for line in printed)), None)
+        assert match, "it has not begun"
+        self.address = match[1]
         assert process.stderr.readline() == "press Ctrl-C to stop\n"
 
 
 @contextmanager
-def web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Runs `kproxy web` on a free port, in a process group of its own as in a shell."""
+def run_web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Run `kproxy web` on a free port, in a separate process group like a shell."""
     command = [sys.executable, "-m", "kproxy", "web", "--bind", "0", *map(str, words)]
     with subprocess.Popen(
         dies_with_us(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -40,8 +40,8 @@ def web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iter
             process.kill()
 
 
-def opened(browser: Browser, address: str, *, width: int = 1280) -> Tab:
-    """A window with the application."""
+def open_window(browser: Browser, address: str, *, width: int = 1280) -> Tab:
+    """Open a window with the application."""
     tab = Tab(browser)
     tab.resize(width, 800)
     tab.call("Page.navigate", url=address)

@@ -1,4 +1,4 @@
-"""Why a request waits: kinds of waits, and what the broker did last."""
+"""Reasons why a request waits, with their evidence."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from dissectors.connections.events import Direction
 from dissectors.trackers.waits import Wait, WaitKind
 from tests.kproxy.stories import Teller
 
-OTHER = "open 2 client=10.0.0.101:50002 server=10.0.0.1:9092\n"
-ELSEWHERE = "open 2 client=10.0.0.101:50002 server=10.0.0.2:9092\n"
+OTHER_CONNECTION = "open 2 client=10.0.0.101:50002 server=10.0.0.1:9092\n"
+CONNECTION_TO_OTHER_BROKER = "open 2 client=10.0.0.101:50002 server=10.0.0.2:9092\n"
 
 
 def wait(story: str) -> Wait:
-    """Why the request waits that is the only one that is late at the end of a story."""
+    """Return the wait of the only late request at the end of a story."""
     teller = Teller()
     teller.tell(story)
     [late] = [
@@ -32,27 +32,27 @@ def wait(story: str) -> Wait:
             "the last response here was Heartbeat v4, 7 s ago",
         ),
         (
-            f"> Metadata v12\n+6s\n{OTHER}2> Heartbeat v4\n2< {{}}",
+            f"> Metadata v12\n+6s\n{OTHER_CONNECTION}2> Heartbeat v4\n2< {{}}",
             WaitKind.LOST,
             "the broker answered another connection of this client 0 ms ago, so it works",
         ),
         (
-            f"> Metadata v12\n{OTHER}2> Heartbeat v4\n+6s",
+            f"> Metadata v12\n{OTHER_CONNECTION}2> Heartbeat v4\n+6s",
             WaitKind.SILENT,
             "another connection of this client waits for it too, so the broker or the network hangs",
         ),
         (
-            f'> Metadata v12\n{OTHER}2> Fetch v11 {{"max_wait_ms": 60000}}\n+6s',  # it waits by design
+            f'> Metadata v12\n{OTHER_CONNECTION}2> Fetch v11 {{"max_wait_ms": 60000}}\n+6s',  # it waits by design
             WaitKind.UNKNOWN,
             "the broker has not answered on this connection yet",
         ),
         (
-            f"> Metadata v12\n{ELSEWHERE}+5s\n2> Heartbeat v4\n2< {{}}\n+1s",
+            f"> Metadata v12\n{CONNECTION_TO_OTHER_BROKER}+5s\n2> Heartbeat v4\n2< {{}}\n+1s",
             WaitKind.UNKNOWN,
             "another broker answered this client 1 s ago",
         ),
         (
-            f"> Metadata v12\n{OTHER}2> as other Heartbeat v4\n2< {{}}\n+6s",  # another client of the same host
+            f"> Metadata v12\n{OTHER_CONNECTION}2> as other Heartbeat v4\n2< {{}}\n+6s",  # same host
             WaitKind.UNKNOWN,
             "the broker has not answered on this connection yet",
         ),
@@ -73,22 +73,22 @@ def wait(story: str) -> Wait:
         ),
     ],
 )
-def test_each_kind_has_its_evidence(story: str, kind: WaitKind, text: str) -> None:
-    found = wait(story)
-    assert found.kind is kind
-    assert text in found.text.split("; ")
+def test_each_kind_of_wait_has_its_evidence(story: str, kind: WaitKind, text: str) -> None:
+    late_wait = wait(story)
+    assert late_wait.kind is kind
+    assert text in late_wait.text.split("; ")
 
 
-def test_a_response_that_has_begun() -> None:
+def test_partial_response_explains_the_wait() -> None:
     teller = Teller()
     teller.tell("> Metadata v12")
     teller.lines += teller.inspector.data(1, Direction.RESPONSE, bytes.fromhex("00000064 00000001 00"), at=teller.at)
     teller.tell("+6s")
-    [late] = teller.inspector.still_waiting(at=teller.at)
-    assert late.wait.kind is WaitKind.PARTIAL
-    assert late.wait.text.startswith("9 bytes of a response of 104 have arrived")
+    [exchange] = teller.inspector.still_waiting(at=teller.at)
+    assert exchange.wait.kind is WaitKind.PARTIAL
+    assert exchange.wait.text.startswith("9 bytes of a response of 104 have arrived")
 
 
-def test_connections_that_ended_are_no_evidence() -> None:
-    ended = f"{OTHER}2> Heartbeat v4\n2< {{}}\n2 close by=client how=fin\n+6s"
-    assert wait("> Metadata v12\n" + ended).kind is WaitKind.UNKNOWN
+def test_ended_connections_are_not_evidence() -> None:
+    ended_connection = f"{OTHER_CONNECTION}2> Heartbeat v4\n2< {{}}\n2 close by=client how=fin\n+6s"
+    assert wait("> Metadata v12\n" + ended_connection).kind is WaitKind.UNKNOWN

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) does one thing until it is killed.
+"""confluent-kafka (librdkafka) runs one workload until it is killed.
 
 ``python -m tests.faults.clients.librdkafka HOST:PORT WORKLOAD``. It never checks a result, which is the subject of the
 test. A workload of the admin client ends after its call.
@@ -58,7 +58,7 @@ def produce(base: Settings, **more: Any) -> None:
 
 
 def transactions(base: Settings) -> None:
-    """Commit a transaction after the other."""
+    """Commit one transaction after another."""
     producer = _transactional(base)
     for number in itertools.count():
         with suppress(KafkaException):
@@ -133,7 +133,7 @@ def consume_next_generation(base: Settings) -> None:
 
 
 def come_and_go(base: Settings) -> None:
-    """Join a group, read a while and leave it, again and again."""
+    """Join a group, read for a while and leave it, repeatedly."""
     _fill(base)
     while True:
         consumer = Consumer(base | _GROUP)
@@ -153,7 +153,7 @@ def read(base: Settings) -> None:
 
 
 def watermarks(base: Settings) -> None:
-    """Ask for the first and the last offset."""
+    """Query the first and the last offset."""
     consumer = Consumer(base | {"group.id": "none"})
     while True:
         with suppress(KafkaException):
@@ -227,12 +227,12 @@ _CALLS: Final[dict[str, Call]] = {
 
 
 def administer(base: Settings, name: str) -> None:
-    """One call of the admin client."""
+    """Make one call of the admin client."""
     admin = AdminClient(base)
-    made = _CALLS[name](admin)
-    for each in made.values() if isinstance(made, dict) else [made]:
+    result = _CALLS[name](admin)
+    for future in result.values() if isinstance(result, dict) else [result]:
         with suppress(Exception):
-            each.result(30)
+            future.result(30)
 
 
 _WORKLOADS: Final[dict[str, Callable[[Settings], None]]] = {
@@ -251,7 +251,7 @@ _WORKLOADS: Final[dict[str, Callable[[Settings], None]]] = {
 
 
 def main(bootstrap: str, workload: str, *security: str) -> None:
-    """Do it."""
+    """Run a workload."""
     base: Settings = {"bootstrap.servers": bootstrap, "client.id": "shop", "log_level": 0}
     if security:
         mechanism, user, password = security

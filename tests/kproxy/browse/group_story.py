@@ -72,27 +72,27 @@ class Story:
         generation = {} if to is None else {"generation_id": to}
         self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
-    def joined(self, at: float, *who: str, generation: int = 1) -> None:
+    def joined(self, at: float, *members: str, generation: int = 1) -> None:
         """All of them join, the first as the leader, and get their assignment."""
-        joins = [self.ask(at, member, "JoinGroup") for member in who]
+        joins = [self.ask(at, member, "JoinGroup") for member in members]
         for position, join in enumerate(joins):
             self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
-        self.synced(at + 0.002, *who, generation=generation)
+        self.synced(at + 0.002, *members, generation=generation)
 
-    def synced(self, at: float, *who: str, generation: int = 1) -> None:
+    def synced(self, at: float, *members: str, generation: int = 1) -> None:
         """All of them send SyncGroup, the first as the leader, and get their assignment."""
         syncs = [
             self.ask(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
-            for position, member in enumerate(who)
+            for position, member in enumerate(members)
         ]
         for sync in syncs:
             self.answer(sync, at + 0.001)
 
-    def beats(self, start: float, end: float, *who: str, error: str = "", generation: int = 1) -> None:
+    def beats(self, start: float, end: float, *members: str, error: str = "", generation: int = 1) -> None:
         """Each of them sends a heartbeat every second, from `start` up to `end`."""
         at = start
         while at < end:
-            for member in who:
+            for member in members:
                 self.say(at, member, "Heartbeat", generation_id=generation, error=error)
             at += 1
 

@@ -19,5 +19,5 @@ def close(second: float, connection: str = "web-1-1") -> bytes:
 
 
 def _ts(second: float) -> str:
-    whole, micros = divmod(round(second * 1e6), 1_000_000)
-    return f"2026-11-21T{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{micros:06d}Z"
+    seconds, micros = divmod(round(second * 1e6), 1_000_000)
+    return f"2026-11-21T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{micros:06d}Z"

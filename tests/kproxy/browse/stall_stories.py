@@ -75,7 +75,7 @@ def first_member_joins(story: Story) -> None:
 def join_is_answered_soon(story: Story) -> None:
     start_two_members(story, 10)
     first_join = story.ask(10, "c", "JoinGroup")
-    other_joins = [story.ask(11, who, "JoinGroup") for who in "ab"]
+    other_joins = [story.ask(11, member, "JoinGroup") for member in "ab"]
     for join in (first_join, *other_joins):
         story.answer(join, 14.9, generation_id=2)
     story.synced(15, "a", "b", "c", generation=2)
@@ -91,7 +91,7 @@ def member_is_left_out(story: Story) -> None:
 
 @case(16)
 def leader_does_not_sync(story: Story) -> None:
-    a, b = (story.ask(0, who, "JoinGroup") for who in "ab")
+    a, b = (story.ask(0, member, "JoinGroup") for member in "ab")
     story.answer(a, 0.1, generation_id=1, size=LEADER)
     story.answer(b, 0.1, generation_id=1)
     sync = story.ask(0.2, "b", "SyncGroup", generation_id=1)
@@ -161,8 +161,8 @@ def member_is_lost(story: Story) -> None:
 @case(60)
 def observation_ends(story: Story) -> None:
     start_two_members(story)
-    for who in "ab":
-        story.closes(10, who, by=None)
+    for member in "ab":
+        story.closes(10, member, by=None)
 
 
 @case(13)

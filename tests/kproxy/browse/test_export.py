@@ -177,10 +177,14 @@ def test_saved_capture_of_selected_rows_has_no_gaps(tmp_path: Path) -> None:
 def test_saves_long_frames_and_unusual_addresses_but_no_row_without_bytes(tmp_path: Path) -> None:
     data = b"\0\0\xc3\x50" + bytes(50_000)
     frame = base64.b64encode(data).decode()
-    ends = [("[::1]:5", "10.0.0.1:9092"), ("unix:/a", "kafka.example:19092"), ("10.0.0.5:6", "[fe80::1%eth0]:9092")]
+    endpoints = [
+        ("[::1]:5", "10.0.0.1:9092"),
+        ("unix:/a", "kafka.example:19092"),
+        ("10.0.0.5:6", "[fe80::1%eth0]:9092"),
+    ]
     lines = [
         request(number, frame=frame, client=client, server=server, connection_id=f"n-{number}")
-        for number, (client, server) in enumerate(ends)
+        for number, (client, server) in enumerate(endpoints)
     ]
     assert list(save_capture(session_of(lines), tmp_path / "saved.pcap")) == [3]
     with open_capture(tmp_path / "saved.pcap") as capture:
@@ -189,9 +193,9 @@ def test_saves_long_frames_and_unusual_addresses_but_no_row_without_bytes(tmp_pa
     for packet in packets:
         data = bytes(packet.data)
         is_ipv4 = data[0] >> 4 == 4
-        ip, ends = data[: 20 if is_ipv4 else 40], data[12:20] if is_ipv4 else data[8:40]
+        ip, endpoints = data[: 20 if is_ipv4 else 40], data[12:20] if is_ipv4 else data[8:40]
         tcp = data[len(ip) :]
-        assert _ones_complement_sum(ends + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
+        assert _ones_complement_sum(endpoints + struct.pack(">IHH", len(tcp), 0, 6) + tcp) == 0xFFFF
         assert not is_ipv4 or _ones_complement_sum(ip) == 0xFFFF
     with pytest.raises(NoBytesError):
         list(save_capture(session_of([request(0)]), tmp_path / "none.pcap"))

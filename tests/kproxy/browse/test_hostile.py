@@ -24,7 +24,7 @@ _APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbe
 
 def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     """Lines in which every number is `number`."""
-    ends = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
+    endpoints = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
     topic = dict.fromkeys(("bytes", "records", "batches", "lag"), number)
     topics = [
         {"topic": name, "partitions": numbers, "partition_bytes": numbers} | topic
@@ -40,11 +40,13 @@ def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     )
     lines_of_apis: list[dict[str, Any]] = []
     for api, key in _APIS:
-        frame = _LINE | ends | {"ts": ts, "api": api, "api_key": key, "api_version": number, "correlation_id": number,
-                                "size": number, "offset": number, "topics": topics, "group_id": "g", "member_id": "m",
-                                "generation_id": number, "findings": [finding], "transactional_id": "x",
-                                "producer_id": number, "producer_epoch": number, "committed": True,
-                                "transaction_timeout_ms": number, "markers": [transaction_marker]}  # fmt: skip
+        frame = _LINE | endpoints | {"ts": ts, "api": api, "api_key": key, "api_version": number,
+                                     "correlation_id": number,
+                                     "size": number, "offset": number, "topics": topics, "group_id": "g",
+                                      "member_id": "m",
+                                     "generation_id": number, "findings": [finding], "transactional_id": "x",
+                                     "producer_id": number, "producer_epoch": number, "committed": True,
+                                     "transaction_timeout_ms": number, "markers": [transaction_marker]}  # fmt: skip
         response_columns = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
                   "held": [open_transaction],
                   "errors": [{"path": "responses[0]", "code": number, "name": "E" * 9}]}  # fmt: skip
@@ -55,7 +57,7 @@ def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     )
     repeats = [{"code": "S005", "name": "x", "count": number}]
     counters = dict.fromkeys(("requests", "responses", "unanswered", "request_bytes", "response_bytes"), number)
-    lines_of_apis.append(_LINE | ends | {"kind": "close", "ts": ts, "repeated": repeats} | counters)
+    lines_of_apis.append(_LINE | endpoints | {"kind": "close", "ts": ts, "repeated": repeats} | counters)
     return lines_of_apis
 
 

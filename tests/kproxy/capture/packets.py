@@ -19,25 +19,25 @@ def tcp(source: int, destination: int, seq: int, payload: bytes = b"", *, ack: i
     return struct.pack("!HHIIBBHHH", source, destination, seq, ack, 0x50, flags, 512, 0, 0) + payload
 
 
-def ipv4(content: bytes, *, source: bytes = b"\x0a\0\0\2", destination: bytes = b"\x0a\0\0\1", **changed: int) -> bytes:
-    options = bytes(changed.get("options", 0))
-    head = struct.pack(
+def ipv4(content: bytes, *, source: bytes = b"\x0a\0\0\2", destination: bytes = b"\x0a\0\0\1", **fields: int) -> bytes:
+    options = bytes(fields.get("options", 0))
+    header = struct.pack(
         "!BBHHHBBH",
         0x45 + len(options) // 4,
         0,
-        changed.get("length", 20 + len(options) + len(content)),
+        fields.get("length", 20 + len(options) + len(content)),
         1,
-        changed.get("fragment", 0x4000),
+        fields.get("fragment", 0x4000),
         64,
-        changed.get("protocol", 6),
+        fields.get("protocol", 6),
         0,
     )
-    return head + source + destination + options + content
+    return header + source + destination + options + content
 
 
-def ipv6(content: bytes, *, following: int = 6, length: int | None = None) -> bytes:
+def ipv6(content: bytes, *, next_header: int = 6, length: int | None = None) -> bytes:
     size = len(content) if length is None else length
-    return struct.pack("!IHBB", 6 << 28, size, following, 64) + bytes(15) + b"\2" + bytes(15) + b"\1" + content
+    return struct.pack("!IHBB", 6 << 28, size, next_header, 64) + bytes(15) + b"\2" + bytes(15) + b"\1" + content
 
 
 def ethernet(content: bytes, ethertype: int = 0x0800) -> bytes:
@@ -51,20 +51,20 @@ def packet(data: bytes, link_type: int = 1, *, at: int = AT, wire_length: int = 
 def sent(
     seq: int, payload: bytes = b"", *, ack: int = 0, flags: int = ACK, server: bool = False, at: int = AT
 ) -> Packet:
-    """A packet of the client's, or of the server's, on one Ethernet."""
-    (a, source), (b, destination) = (b"\x0a\0\0\2", CLIENT[1]), (b"\x0a\0\0\1", SERVER[1])
+    """An Ethernet packet from the client, or from the server."""
+    (source_ip, source), (destination_ip, destination) = (b"\x0a\0\0\2", CLIENT[1]), (b"\x0a\0\0\1", SERVER[1])
     if server:
-        (a, source), (b, destination) = (b, destination), (a, source)
+        (source_ip, source), (destination_ip, destination) = (destination_ip, destination), (source_ip, source)
     segment = tcp(source, destination, seq & 0xFFFF_FFFF, payload, ack=ack & 0xFFFF_FFFF, flags=flags)
-    return packet(ethernet(ipv4(segment, source=a, destination=b)), at=at)
+    return packet(ethernet(ipv4(segment, source=source_ip, destination=destination_ip)), at=at)
 
 
 def pcap(packets: Iterable[Packet], *, endian: str = "<", nano: bool = False, link_type: int = 1) -> bytes:
     unit = 1 if nano else 1000
     file = struct.pack(endian + "IHHiIII", 0xA1B23C4D if nano else 0xA1B2C3D4, 2, 4, 0, 0, 262_144, link_type)
     for at, _, data, wire_length in packets:
-        seconds, rest = divmod(at, 1_000_000_000)
-        file += struct.pack(endian + "4I", seconds, rest // unit, len(data), wire_length) + data
+        seconds, nanoseconds = divmod(at, 1_000_000_000)
+        file += struct.pack(endian + "4I", seconds, nanoseconds // unit, len(data), wire_length) + data
     return file
 
 
@@ -86,5 +86,7 @@ def interface(link_type: int = 1, *, resolution: int | None = None, snaplen: int
 
 
 def enhanced(data: bytes, ticks: int, *, interface: int = 0, wire_length: int = 0, endian: str = "<") -> bytes:
-    head = struct.pack(endian + "5I", interface, ticks >> 32, ticks & 0xFFFF_FFFF, len(data), wire_length or len(data))
-    return block(6, head + data, endian)
+    header = struct.pack(
+        endian + "5I", interface, ticks >> 32, ticks & 0xFFFF_FFFF, len(data), wire_length or len(data)
+    )
+    return block(6, header + data, endian)

@@ -1,4 +1,4 @@
-"""Flows of a capture: which are Kafka, who is the client, and what comes out."""
+"""Flows of a capture: which ones are Kafka, which side is the client, and their lines."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tests.kproxy.frames import request, response
 
 CLIENT, SERVER = ("10.0.0.1", 50000), ("10.0.0.2", 19092)
 METADATA = request("Metadata", 4, {"topics": [{"name": "orders"}]})
-ANSWER = response("Metadata", 4, {})
+METADATA_RESPONSE = response("Metadata", 4, {})
 
 
 def run(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
@@ -33,12 +33,12 @@ def exchange(flow: Flow, client: int = 0) -> list[object]:
     return [
         FlowOpened(flow, 1),
         BytesCaptured(flow, client, 2, METADATA),
-        BytesCaptured(flow, 1 - client, 3, ANSWER),
+        BytesCaptured(flow, 1 - client, 3, METADATA_RESPONSE),
         FlowEnded(flow, 4, "fin", client),
     ]
 
 
-def test_a_flow_that_begins_with_a_request_is_kafka_on_any_port() -> None:
+def test_flow_that_starts_with_a_request_is_kafka_on_any_port() -> None:
     lines, dissector = run(exchange(flow()))
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert (lines[0].client, lines[0].server) == ("10.0.0.1:50000", "10.0.0.2:19092")  # type: ignore[union-attr]
@@ -46,10 +46,10 @@ def test_a_flow_that_begins_with_a_request_is_kafka_on_any_port() -> None:
     assert dissector.flows == 1
 
 
-def test_a_request_in_small_pieces_is_kafka_too() -> None:
-    one = flow()
-    pieces = [BytesCaptured(one, 0, at, METADATA[at : at + 1]) for at in range(len(METADATA))]
-    assert kinds(run([FlowOpened(one, 0), *pieces])[0]) == [OpenLine, RequestLine]
+def test_request_in_small_pieces_is_recognised() -> None:
+    tcp_flow = flow()
+    pieces = [BytesCaptured(tcp_flow, 0, at, METADATA[at : at + 1]) for at in range(len(METADATA))]
+    assert kinds(run([FlowOpened(tcp_flow, 0), *pieces])[0]) == [OpenLine, RequestLine]
 
 
 @pytest.mark.parametrize(
@@ -60,142 +60,153 @@ def test_a_request_in_small_pieces_is_kafka_too() -> None:
         (b"x" * 20, "unknown"),
     ],
 )
-def test_other_protocols_are_left_alone_and_counted(data: bytes, name: str) -> None:
-    one = flow()
+def test_other_protocols_are_only_counted(data: bytes, name: str) -> None:
+    tcp_flow = flow()
     lines, dissector = run(
         [
-            FlowOpened(one, 1),
-            BytesCaptured(one, 0, 2, data),
-            BytesCaptured(one, 1, 3, b"y"),
-            FlowEnded(one, 4, "fin", 0),
+            FlowOpened(tcp_flow, 1),
+            BytesCaptured(tcp_flow, 0, 2, data),
+            BytesCaptured(tcp_flow, 1, 3, b"y"),
+            FlowEnded(tcp_flow, 4, "fin", 0),
         ]
     )
     assert lines == []
     assert dissector.other == {name: 1}
 
 
-def test_on_a_port_that_is_said_to_be_kafkas_they_are_findings() -> None:
-    one = flow()
-    lines, _ = run([FlowOpened(one, 1), BytesCaptured(one, 0, 2, b"GET / HTTP/1.1\r\n")], ports=frozenset({19092}))
+def test_other_protocols_on_a_kafka_port_are_findings() -> None:
+    tcp_flow = flow()
+    lines, _ = run(
+        [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 0, 2, b"GET / HTTP/1.1\r\n")], ports=frozenset({19092})
+    )
     assert kinds(lines) == [OpenLine, FindingLine]
 
 
-def test_with_ports_given_no_other_flow_is_looked_at() -> None:
+def test_with_given_ports_other_flows_are_ignored() -> None:
     assert run(exchange(flow()), ports=frozenset({9092}))[0] == []
 
 
-def test_a_flow_met_in_the_middle_is_turned_round_if_the_guess_was_wrong() -> None:
+def test_midstream_flow_is_reversed_if_the_client_was_guessed_wrong() -> None:
     lines, _ = run(exchange(flow(midstream=True, swapped=True), client=1))
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert lines[0].client == "10.0.0.1:50000"  # type: ignore[union-attr]
     assert lines[-1].by == "client"  # type: ignore[union-attr]
 
 
-def test_a_response_before_the_first_request_waits_and_is_a_gap() -> None:
-    one = flow(midstream=True)
-    early = response("Heartbeat", 0, {}, correlation_id=77)
-    lines, _ = run([FlowOpened(one, 1), BytesCaptured(one, 1, 2, early), *exchange(one)[1:]])
+def test_response_before_the_first_request_becomes_a_gap() -> None:
+    tcp_flow = flow(midstream=True)
+    early_response = response("Heartbeat", 0, {}, correlation_id=77)
+    lines, _ = run([FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 1, 2, early_response), *exchange(tcp_flow)[1:]])
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
 
 
-def test_lost_bytes_are_told() -> None:
-    one = flow()
-    events = [FlowOpened(one, 1), BytesCaptured(one, 0, 2, METADATA), BytesLost(one, 0, 3, 10)]
+def test_reports_lost_bytes() -> None:
+    tcp_flow = flow()
+    events = [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 0, 2, METADATA), BytesLost(tcp_flow, 0, 3, 10)]
     lines, _ = run(events)
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine]  # K001
 
 
-def test_bytes_that_differ_are_reported_once_a_direction_and_counted() -> None:
-    one = flow()
-    differ = [SegmentDiffers(one, way, 4, 8, 24, 3) for way in (0, 0, 1, 0)]
-    opened, asked, answered, ended = exchange(one)
-    lines, _ = run([opened, asked, answered, *differ, ended])
-    found = [line for line in lines if isinstance(line, FindingLine)]
-    assert [(line.code, line.direction, line.offset) for line in found] == [
+def test_differing_retransmissions_are_reported_once_per_direction_and_counted() -> None:
+    tcp_flow = flow()
+    differing = [SegmentDiffers(tcp_flow, direction, 4, 8, 24, 3) for direction in (0, 0, 1, 0)]
+    opened, request_bytes, response_bytes, ended = exchange(tcp_flow)
+    lines, _ = run([opened, request_bytes, response_bytes, *differing, ended])
+    findings = [line for line in lines if isinstance(line, FindingLine)]
+    assert [(line.code, line.direction, line.offset) for line in findings] == [
         ("K008", "request", 8),
         ("K008", "response", 8),
     ]
-    assert "3 of 24 bytes" in found[0].message
-    closed = lines[-1]
-    assert isinstance(closed, CloseLine)
-    assert [(finding.code, finding.count) for finding in closed.repeated] == [("K008", 2)]
+    assert "3 of 24 bytes" in findings[0].message
+    close_line = lines[-1]
+    assert isinstance(close_line, CloseLine)
+    assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 2)]
 
 
-def test_bytes_that_differ_before_the_protocol_is_known_wait_with_them() -> None:
-    one = flow()
-    opened, *rest = exchange(one)
-    early = [
-        SegmentDiffers(one, 0, 2, 5, 9, 3),
-        BytesCaptured(one, 0, 2, METADATA[:9]),
-        SegmentDiffers(one, 0, 2, 5, 9, 3),
+def test_differing_bytes_before_the_protocol_is_known_are_reported_later() -> None:
+    tcp_flow = flow()
+    opened, *later_events = exchange(tcp_flow)
+    early_events = [
+        SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3),
+        BytesCaptured(tcp_flow, 0, 2, METADATA[:9]),
+        SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3),
     ]
-    lines, _ = run([opened, *early, BytesCaptured(one, 0, 3, METADATA[9:]), *rest[1:]])
+    lines, _ = run([opened, *early_events, BytesCaptured(tcp_flow, 0, 3, METADATA[9:]), *later_events[1:]])
     assert kinds(lines) == [OpenLine, FindingLine, RequestLine, ResponseLine, CloseLine]
 
 
-def test_bytes_that_differ_do_not_hide_that_a_flow_is_tls() -> None:
-    one = flow()
+def test_recognises_tls_despite_differing_retransmissions() -> None:
+    tcp_flow = flow()
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
-    events = [FlowOpened(one, 1), SegmentDiffers(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, hello)]
+    events = [FlowOpened(tcp_flow, 1), SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3), BytesCaptured(tcp_flow, 0, 2, hello)]
     decryptors: list[str] = []
-    run([*events, FlowEnded(one, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
+    run([*events, FlowEnded(tcp_flow, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
     assert decryptors == ["made"]
 
 
-def test_not_all_that_differs_is_kept_until_the_protocol_is_known() -> None:
-    one = flow(midstream=True)
-    differ = [SegmentDiffers(one, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
-    lines, _ = run([FlowOpened(one, 1), *differ, *exchange(one)[1:]])
-    closed = lines[-1]
-    assert isinstance(closed, CloseLine)
-    assert [(finding.code, finding.count) for finding in closed.repeated] == [("K008", 4)]
+def test_limits_the_differences_kept_until_the_protocol_is_known() -> None:
+    tcp_flow = flow(midstream=True)
+    differing = [SegmentDiffers(tcp_flow, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
+    lines, _ = run([FlowOpened(tcp_flow, 1), *differing, *exchange(tcp_flow)[1:]])
+    close_line = lines[-1]
+    assert isinstance(close_line, CloseLine)
+    assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 4)]
 
 
-def test_what_stays_unclear_is_not_kept_for_ever() -> None:
-    one = flow(midstream=True)
+def test_gives_up_on_a_flow_of_unknown_protocol() -> None:
+    tcp_flow = flow(midstream=True)
     chunk = b"\xff" * 65536
-    events = [FlowOpened(one, 1), *(BytesCaptured(one, 0, 2, chunk) for _ in range(MAX_UNDECIDED // len(chunk) + 1))]
+    events = [
+        FlowOpened(tcp_flow, 1),
+        *(BytesCaptured(tcp_flow, 0, 2, chunk) for _ in range(MAX_UNDECIDED // len(chunk) + 1)),
+    ]
     lines, dissector = run(events)
     assert lines == []
     assert dissector.other == {"unknown": 1}
 
 
-def test_a_connection_on_which_nothing_was_said_is_nothing() -> None:
-    one = flow()
-    lines, dissector = run([FlowOpened(one, 1), FlowEnded(one, 2, "fin", 0)])
+def test_connection_without_data_has_no_lines() -> None:
+    tcp_flow = flow()
+    lines, dissector = run([FlowOpened(tcp_flow, 1), FlowEnded(tcp_flow, 2, "fin", 0)])
     assert lines == []
     assert dissector.other == {}
 
 
-ASKED = request("Metadata", 8, {"topics": None})
-GIVEN = response("Metadata", 8, {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}]})
+BROKERS_REQUEST = request("Metadata", 8, {"topics": None})
+BROKERS_RESPONSE = response("Metadata", 8, {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}]})
 
 
 def attempt(number: int, port: int, how: str) -> list[object]:
-    tried = Flow(number, ((CLIENT[0], 50000 + number), ("10.0.0.7", port)), midstream=False)
-    return [FlowOpened(tried, 5), FlowEnded(tried, 6, how, 1, 1)]  # type: ignore[arg-type]
+    failed_flow = Flow(number, ((CLIENT[0], 50000 + number), ("10.0.0.7", port)), midstream=False)
+    return [FlowOpened(failed_flow, 5), FlowEnded(failed_flow, 6, how, 1, 1)]  # type: ignore[arg-type]
 
 
-def asked() -> list[object]:
-    one = flow()
-    return [FlowOpened(one, 1), BytesCaptured(one, 0, 2, ASKED), BytesCaptured(one, 1, 3, GIVEN)]
+def learn_broker_address() -> list[object]:
+    tcp_flow = flow()
+    return [
+        FlowOpened(tcp_flow, 1),
+        BytesCaptured(tcp_flow, 0, 2, BROKERS_REQUEST),
+        BytesCaptured(tcp_flow, 1, 3, BROKERS_RESPONSE),
+    ]
 
 
-def test_attempts_to_reach_an_advertised_address_have_lines() -> None:
-    lines, dissector = run([*asked(), *attempt(1, 9092, "refused"), *attempt(2, 80, "refused")])
+def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
+    lines, dissector = run([*learn_broker_address(), *attempt(1, 9092, "refused"), *attempt(2, 80, "refused")])
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
-    closed = lines[-1]
-    assert isinstance(closed, CloseLine)
-    assert (closed.server, closed.how, closed.by) == ("10.0.0.7:9092", "refused", "server")
+    close_line = lines[-1]
+    assert isinstance(close_line, CloseLine)
+    assert (close_line.server, close_line.how, close_line.by) == ("10.0.0.7:9092", "refused", "server")
     assert dissector.failed == {("10.0.0.7:9092", "refused"): 1, ("10.0.0.7:80", "refused"): 1}
 
 
-def test_attempts_on_a_port_that_is_given_have_lines() -> None:
+def test_failed_attempts_on_a_given_port_have_lines() -> None:
     lines, _ = run(attempt(1, 9092, "no answer"), ports=frozenset({9092}))
     assert kinds(lines) == [OpenLine, CloseLine]
 
 
-def test_a_name_that_cannot_be_resolved_is_a_finding() -> None:
-    lines, _ = run([*asked(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)])
+def test_unresolvable_name_is_a_finding() -> None:
+    lines, _ = run(
+        [*learn_broker_address(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)]
+    )
     [finding] = [line for line in lines if isinstance(line, FindingLine) and line.code == "S001"]
     assert "its name server does not know that name" in finding.message

@@ -1,4 +1,4 @@
-"""The lines of a capture: as soon as their packets arrive, and in spite of a bug."""
+"""The lines of a capture are yielded as soon as their packets arrive, and in spite of internal errors."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def lines_of(data: bytes) -> list[Line]:
         return list(CaptureLines(capture, Inspector("c")))
 
 
-class Arriving(io.BytesIO):
-    """A stream that has one packet more at each read."""
+class PacketPerRead(io.BytesIO):
+    """A stream in which each read returns one more packet."""
 
     def __init__(self, packets: list[Packet]) -> None:
         super().__init__(pcap(packets))
@@ -44,9 +44,9 @@ class Arriving(io.BytesIO):
         return super().read1(next(self.sizes, 0))
 
 
-def test_a_line_is_given_when_its_packet_has_arrived() -> None:
+def test_yields_a_line_as_soon_as_its_packet_arrives() -> None:
     packets = packets_of(SAMPLE)
-    source = Arriving(packets)
+    source = PacketPerRead(packets)
     frames = 0
     with open_capture(source) as capture:
         for line in CaptureLines(capture, Inspector("c")):
@@ -56,52 +56,52 @@ def test_a_line_is_given_when_its_packet_has_arrived() -> None:
     assert frames > 20
 
 
-@pytest.mark.parametrize("place", [0, 0.5, 1])
-def test_a_bug_affects_only_its_packet(
-    monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure], place: float
+@pytest.mark.parametrize("position", [0, 0.5, 1])
+def test_internal_error_affects_only_its_packet(
+    monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure], position: float
 ) -> None:
-    sound = lines_of(SAMPLE)
-    times = [packet.at for packet in packets_of(SAMPLE) if len(packet.data) != 66]  # others than bare acknowledgements
-    broken = times[int(place * (len(times) - 1))]
-    receive = tcp.Reassembler._receive_unusual
-    usual = tcp.BytesCaptured
+    expected_lines = lines_of(SAMPLE)
+    times = [packet.at for packet in packets_of(SAMPLE) if len(packet.data) != 66]  # all but bare acknowledgements
+    failing_at = times[int(position * (len(times) - 1))]
+    original_receive = tcp.Reassembler._receive_unusual
+    original_class = tcp.BytesCaptured
 
     def fail(at: int) -> None:
-        if at == broken:
+        if at == failing_at:
             raise TypeError("a bug")
 
-    def unusual(self: tcp.Reassembler, packet: Packet) -> Any:
+    def receive_or_fail(self: tcp.Reassembler, packet: Packet) -> Any:
         fail(packet.at)
-        return receive(self, packet)
+        return original_receive(self, packet)
 
-    def captured(flow: Any, direction: int, at: int, data: bytes) -> Any:
+    def captured_or_fail(flow: Any, direction: int, at: int, data: bytes) -> Any:
         fail(at)
-        return usual(flow, direction, at, data)
+        return original_class(flow, direction, at, data)
 
-    monkeypatch.setattr(tcp.Reassembler, "_receive_unusual", unusual)
-    monkeypatch.setattr(tcp, "BytesCaptured", captured)
+    monkeypatch.setattr(tcp.Reassembler, "_receive_unusual", receive_or_fail)
+    monkeypatch.setattr(tcp, "BytesCaptured", captured_or_fail)
     lines = lines_of(SAMPLE)
     assert len(internal_errors) == 1
-    assert len(lines) > len(sound) // 2
-    [found] = [line for line in lines if isinstance(line, FindingLine) and line.code == "K007"]
-    assert found.ts == timestamp(broken)
+    assert len(lines) > len(expected_lines) // 2
+    [finding] = [line for line in lines if isinstance(line, FindingLine) and line.code == "K007"]
+    assert finding.ts == timestamp(failing_at)
 
 
-def test_what_came_before_an_error_of_the_user_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TLS without the package for it: a block also has packets of other connections."""
-    sound, process = lines_of(SAMPLE), Dissector.process
+def test_yields_the_lines_before_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For instance TLS without the package for it: a block also has packets of other connections."""
+    expected_lines, process = lines_of(SAMPLE), Dissector.process
     count = 0
 
-    def refused(self: Dissector, event: Any) -> list[Line]:
+    def process_or_fail(self: Dissector, event: Any) -> list[Line]:
         nonlocal count
         count += 1
         if count == 60:
             raise UserError("TLS decryption needs the cryptography package")
         return process(self, event)
 
-    monkeypatch.setattr(Dissector, "process", refused)
+    monkeypatch.setattr(Dissector, "process", process_or_fail)
     lines: list[Line] = []
     with open_capture(io.BytesIO(SAMPLE)) as capture, pytest.raises(UserError):
         lines += iter(CaptureLines(capture, Inspector("c")))
     assert len(lines) > 20
-    assert lines == sound[: len(lines)]
+    assert lines == expected_lines[: len(lines)]

@@ -1,4 +1,4 @@
-"""Where the TCP segment lies in a packet, for each link layer and IP version."""
+"""The position of the TCP segment in a packet, for each link layer and IP version."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_passes_over_ipv6_extension_headers() -> None:
     hop_by_hop, routing, options = b"\x2b\0" + bytes(6), b"\x33\1" + bytes(14), b"\x06\0" + bytes(6)
     authentication, whole_fragment = b"\x2c\4" + bytes(22), b"\x3c\0\0\0" + bytes(4)
     headers = hop_by_hop + routing + authentication + whole_fragment + options
-    assert segment(101, ipv6(headers + TCP, following=0)) == Segment(KEY6, 7, 9, 0x18, b"kafka", 0)
+    assert segment(101, ipv6(headers + TCP, next_header=0)) == Segment(KEY6, 7, 9, 0x18, b"kafka", 0)
 
 
-def test_ethernet_padding_is_no_payload() -> None:
+def test_ethernet_padding_is_not_payload() -> None:
     for content, ethertype, key in ((ipv4(TCP[:20]), 0x0800, KEY4), (ipv6(TCP[:20]), 0x86DD, KEY6)):
         assert segment(1, ethernet(content, ethertype) + bytes(6)) == Segment(key, 7, 9, 0x18, b"", 0)
 
 
-def test_counts_what_the_snapshot_length_cut() -> None:
+def test_counts_bytes_cut_by_the_snapshot_length() -> None:
     data = ethernet(ipv4(TCP))
     assert segment(1, data[:-2], len(data)) == Segment(KEY4, 7, 9, 0x18, b"kaf", 2)
     assert segment(1, ethernet(ipv6(TCP), 0x86DD)[:-5], len(data)) == Segment(KEY6, 7, 9, 0x18, b"", 5)
@@ -70,7 +70,7 @@ def test_counts_what_the_snapshot_length_cut() -> None:
     assert segment(1, in_tcp_options[:60], len(in_tcp_options)) == Segment(KEY4, 7, 9, 0x18, b"", 5)
 
 
-def test_a_length_of_zero_is_a_frame_too_large_to_say() -> None:
+def test_ip_length_of_zero_means_a_segment_above_64_kib() -> None:
     for data, key in ((ethernet(ipv4(TCP, length=0)), KEY4), (ethernet(ipv6(TCP, length=0), 0x86DD), KEY6)):
         assert segment(1, data) == Segment(key, 7, 9, 0x18, b"kafka", 0)
         assert segment(1, data, len(data) + 100_000) == Segment(key, 7, 9, 0x18, b"kafka", 100_000)
@@ -82,12 +82,12 @@ def test_a_length_of_zero_is_a_frame_too_large_to_say() -> None:
         (ethernet(bytes(28), 0x0806), "not IP"),
         (ethernet(ipv4(TCP, protocol=17)), "not TCP"),
         (ethernet(ipv4(TCP, protocol=17, options=4)), "not TCP"),
-        (ethernet(ipv6(TCP, following=17), 0x86DD), "not TCP"),
-        (ethernet(ipv6(b"\x06" + bytes(7) + TCP, following=59), 0x86DD), "not TCP"),
+        (ethernet(ipv6(TCP, next_header=17), 0x86DD), "not TCP"),
+        (ethernet(ipv6(b"\x06" + bytes(7) + TCP, next_header=59), 0x86DD), "not TCP"),
         (ethernet(ipv4(TCP, fragment=0x2000)), "IP fragment"),
         (ethernet(ipv4(TCP, fragment=0x00B9)), "IP fragment"),
         (ethernet(ipv4(TCP, fragment=0x2000, options=4)), "IP fragment"),
-        (ethernet(ipv6(b"\x06\0\0\1" + bytes(4) + TCP, following=44), 0x86DD), "IP fragment"),
+        (ethernet(ipv6(b"\x06\0\0\1" + bytes(4) + TCP, next_header=44), 0x86DD), "IP fragment"),
         (ethernet(ipv4(TCP, length=39)), "malformed TCP header"),
         (ethernet(ipv4(TCP[:12] + b"\x40" + TCP[13:])), "malformed TCP header"),
         (ethernet(b"\x44" + ipv4(TCP)[1:]), "malformed IP header"),
@@ -100,14 +100,14 @@ def test_a_length_of_zero_is_a_frame_too_large_to_say() -> None:
     ],
 )
 def test_says_why_a_packet_is_skipped(data: bytes, reason: str | None) -> None:
-    found = segment(1, data, 1500)
+    result = segment(1, data, 1500)
     if reason is None:
-        assert isinstance(found, Segment)
+        assert isinstance(result, Segment)
     else:
-        assert found == reason
+        assert result == reason
 
 
-def test_an_unsupported_link_type_is_a_reason() -> None:
+def test_skips_an_unsupported_link_type() -> None:
     assert segment(189, ethernet(ipv4(TCP))) == "link type 189 is not supported"
 
 
@@ -119,12 +119,12 @@ def test_reads_endpoints_and_their_reverse() -> None:
 
 
 @given(st.sampled_from([*LINK_TYPES, 189]), st.integers(0, 80), st.binary(max_size=6))
-def test_any_bytes_are_a_segment_or_a_reason(link_type: int, place: int, damage: bytes) -> None:
-    good = ethernet(ipv6(b"\x06\0" + bytes(6) + TCP, following=0), 0x86DD) if place % 2 else ethernet(ipv4(TCP))
-    data = good[14:] if link_type in (12, 101) else good
-    found = segment(link_type, data[:place] + damage + data[place + len(damage) :])
-    if isinstance(found, Segment):
-        assert found.payload in data + damage or damage
-        assert found.missing >= 0
+def test_any_bytes_are_a_segment_or_a_reason(link_type: int, offset: int, damage: bytes) -> None:
+    valid = ethernet(ipv6(b"\x06\0" + bytes(6) + TCP, next_header=0), 0x86DD) if offset % 2 else ethernet(ipv4(TCP))
+    data = valid[14:] if link_type in (12, 101) else valid
+    result = segment(link_type, data[:offset] + damage + data[offset + len(damage) :])
+    if isinstance(result, Segment):
+        assert result.payload in data + damage or damage
+        assert result.missing >= 0
     else:
-        assert found
+        assert result

@@ -1,4 +1,4 @@
-"""DNS answers in captures: names that do not exist. The answers are built by scapy."""
+"""DNS responses in captures: names that do not exist. The responses are built by scapy."""
 
 import random
 
@@ -12,30 +12,30 @@ from kproxy.capture.names import name_not_found
 from tests.kproxy.capture.packets import AT, packet
 
 
-def answer(ip: object, name: str = "kafka-1.internal", **dns: int) -> bytes:
+def dns_response(ip: object, name: str = "kafka-1.internal", **dns: int) -> bytes:
     fields = {"id": 7, "qr": 1, "rcode": 3, "qdcount": 1} | dns
     return bytes(Ether() / ip / UDP(sport=53, dport=40053) / DNS(qd=DNSQR(qname=name), **fields))
 
 
 @pytest.mark.parametrize(("ip", "host"), [(IP(dst="10.0.0.9"), "10.0.0.9"), (IPv6(dst="fd00::9"), "fd00::9")])
-def test_a_name_that_does_not_exist(ip: object, host: str) -> None:
-    found = name_not_found(packet(answer(ip)))
-    assert found is not None
-    assert (found.at, found.client, found.name) == (AT, (host, 40053), "kafka-1.internal")
+def test_reports_a_name_that_does_not_exist(ip: object, host: str) -> None:
+    event = name_not_found(packet(dns_response(ip)))
+    assert event is not None
+    assert (event.at, event.client, event.name) == (AT, (host, 40053), "kafka-1.internal")
 
 
 @pytest.mark.parametrize("dns", [{"rcode": 0}, {"rcode": 2}, {"qr": 0}])
-def test_other_messages(dns: dict[str, int]) -> None:
-    assert name_not_found(packet(answer(IP(dst="10.0.0.9"), **dns))) is None
+def test_ignores_other_dns_messages(dns: dict[str, int]) -> None:
+    assert name_not_found(packet(dns_response(IP(dst="10.0.0.9"), **dns))) is None
 
 
-def test_damaged_answers_never_raise() -> None:
+def test_damaged_responses_never_raise() -> None:
     rng = random.Random(53)
-    whole = answer(IP(dst="10.0.0.9"))
-    for end in range(len(whole)):
-        name_not_found(packet(whole[:end] or b"\0"))
+    valid = dns_response(IP(dst="10.0.0.9"))
+    for end in range(len(valid)):
+        name_not_found(packet(valid[:end] or b"\0"))
     for _ in range(2000):
-        damaged = bytearray(whole)
+        damaged = bytearray(valid)
         for _ in range(rng.randrange(1, 5)):
             damaged[rng.randrange(14, len(damaged))] = rng.randrange(256)
         name_not_found(packet(bytes(damaged)))

@@ -1,4 +1,4 @@
-"""Packets pasted as text: what tools print, and what has no TCP payload."""
+"""Packets pasted as text: the output of tools, and packets without TCP payload."""
 
 from pathlib import Path
 
@@ -15,42 +15,42 @@ PASTED = Path(__file__).parents[2] / "data" / "pasted"
 REQUEST = request("FindCoordinator", 0, {"key": "billing"}, client_id="app")
 
 
-def test_what_tcpdump_prints_is_two_connections() -> None:
+def test_output_of_tcpdump_has_two_connections() -> None:
     connections = tcp_connections(unhex_all((PASTED / "tcpdump-X.txt").read_text()))
     assert connections is not None
     assert [[len(stream) for stream in connection.streams] for connection in connections] == [[26, 35], [26, 35]]
     assert [connection.streams[0] for connection in connections] == [REQUEST, REQUEST]
 
 
-def test_headers_of_every_layer() -> None:
+def test_accepts_packets_from_every_layer() -> None:
     segment = tcp(50001, 9092, 1, REQUEST, flags=ACK)
     for headers in (ipv4(segment), ipv6(segment), ethernet(ipv4(segment)), ethernet(ipv6(segment), 0x86DD)):
         assert tcp_connections([headers]) == [([REQUEST], None)]
 
 
-def test_retransmissions_and_packets_out_of_order() -> None:
-    parts = [tcp(50001, 9092, 1 + at, REQUEST[at : at + 9]) for at in range(0, len(REQUEST), 9)]
-    pieces = [ipv4(part) for part in (parts[0], parts[2], parts[1], parts[1])]
-    assert tcp_connections(pieces) == [([REQUEST], None)]
+def test_orders_segments_and_drops_retransmissions() -> None:
+    parts = [tcp(50001, 9092, 1 + offset, REQUEST[offset : offset + 9]) for offset in range(0, len(REQUEST), 9)]
+    packets = [ipv4(part) for part in (parts[0], parts[2], parts[1], parts[1])]
+    assert tcp_connections(packets) == [([REQUEST], None)]
 
 
-def test_bytes_of_a_server_alone_are_no_request() -> None:
-    answer = response("FindCoordinator", 0, {"host": "b1.example.com", "port": 9092})
-    alone = tcp_connections([ipv4(tcp(9092, 50001, 1, answer, flags=ACK))])
-    assert alone is not None
-    assert [streams.streams for streams in alone] == [[answer]]
-    assert [[address.rpartition(":")[2] for address in streams.lone_server or ()] for streams in alone] == [
+def test_bytes_from_a_server_alone_are_not_a_request() -> None:
+    server_bytes = response("FindCoordinator", 0, {"host": "b1.example.com", "port": 9092})
+    server_only = tcp_connections([ipv4(tcp(9092, 50001, 1, server_bytes, flags=ACK))])
+    assert server_only is not None
+    assert [streams.streams for streams in server_only] == [[server_bytes]]
+    assert [[address.rpartition(":")[2] for address in streams.lone_server or ()] for streams in server_only] == [
         ["9092", "50001"]
     ]
-    [asked] = tcp_connections([ipv4(tcp(9092, 50001, 1, REQUEST, flags=ACK))]) or []
-    assert asked.lone_server is None  # a client with a low port
+    [client_only] = tcp_connections([ipv4(tcp(9092, 50001, 1, REQUEST, flags=ACK))]) or []
+    assert client_only.lone_server is None  # a client with a low port
 
 
-def test_packets_without_payload() -> None:
+def test_packets_without_payload_have_no_connection() -> None:
     assert tcp_connections([ipv4(tcp(50001, 9092, 1))]) == []
 
 
 @given(st.binary(max_size=200))
-def test_frames_are_no_packets(body: bytes) -> None:
+def test_kafka_frames_are_not_packets(body: bytes) -> None:
     for frame in (response("Fetch", 0, {})[:4] + body, REQUEST, body[:0]):
         assert tcp_connections([frame]) is None

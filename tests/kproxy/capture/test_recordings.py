@@ -11,7 +11,7 @@ from kproxy.trace.lines import Detail, RequestLine
 CAPTURES = Path(__file__).parents[3] / "captures"
 
 
-def test_captures_of_the_same_name_in_a_directory_have_distinct_connections(tmp_path: Path) -> None:
+def test_captures_with_the_same_name_have_distinct_connections(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.pcap.gz").write_bytes((CAPTURES / "metadata-v1-throttle-first.pcap.gz").read_bytes())
@@ -23,6 +23,6 @@ def test_captures_of_the_same_name_in_a_directory_have_distinct_connections(tmp_
     assert len({line.connection_id for line in lines}) == 5
 
 
-def test_a_directory_without_recordings(tmp_path: Path) -> None:
+def test_rejects_a_directory_without_recordings(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trace"):
         list(read_recording(tmp_path, Detail.FULL, pytest.fail))

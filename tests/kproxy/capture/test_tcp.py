@@ -1,4 +1,4 @@
-"""What the reassembler makes of each situation that TCP, or the way of capturing it, brings about."""
+"""The reassembler in the situations that TCP and capturing bring about."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def run(packets: Iterable[Packet], reassembler: Reassembler | None = None) -> li
     return [*events, *reassembler.close()]
 
 
-def told(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
-    """Events in short: (direction, bytes or how many were lost), (how it ended, by whom)."""
+def summarise(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
+    """Yield events in short form: (direction, bytes or the number of lost bytes), (end of the flow, by which side)."""
     for event in events:
         if isinstance(event, BytesCaptured):
             yield event.direction, event.data
@@ -48,14 +48,14 @@ def told(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
             yield event.how, event.by
 
 
-def after_handshake(*packets: Packet) -> list[tuple[object, ...]]:
-    return list(told(run([*HANDSHAKE, *packets])))
+def summarise_after_handshake(*packets: Packet) -> list[tuple[object, ...]]:
+    return list(summarise(run([*HANDSHAKE, *packets])))
 
 
 STILL_OPEN = ("end of capture", None)
 
 
-def test_a_connection_opens_exchanges_and_ends() -> None:
+def test_connection_opens_exchanges_data_and_ends() -> None:
     packets = [
         *HANDSHAKE,
         sent(100, b"ask", ack=500, at=AT + 1),
@@ -64,76 +64,76 @@ def test_a_connection_opens_exchanges_and_ends() -> None:
         sent(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
         sent(104, ack=507, at=AT + 5),
     ]
-    opened, asked, answered, ended = run(packets)
+    opened, request, response, ended = run(packets)
     assert isinstance(opened, FlowOpened)
     flow = opened.flow
     assert (flow.id, flow.client, flow.server, flow.midstream) == (0, CLIENT, SERVER, False)
     assert opened.at == AT
-    assert asked == BytesCaptured(flow, 0, AT + 1, b"ask")
-    assert answered == BytesCaptured(flow, 1, AT + 2, b"answer")
+    assert request == BytesCaptured(flow, 0, AT + 1, b"ask")
+    assert response == BytesCaptured(flow, 1, AT + 2, b"answer")
     assert ended == FlowEnded(flow, AT + 4, "fin", 0)
 
 
-def test_the_side_that_first_said_fin_ended_the_connection() -> None:
-    assert after_handshake(
+def test_side_that_sent_the_first_fin_ended_the_connection() -> None:
+    assert summarise_after_handshake(
         sent(500, ack=100, flags=FIN_ACK, server=True),
         sent(100, b"last words", ack=501),
         sent(110, ack=501, flags=FIN_ACK),
     ) == [(0, b"last words"), ("fin", 1)]
 
 
-def test_a_fin_may_carry_data() -> None:
-    assert after_handshake(
+def test_fin_may_carry_data() -> None:
+    assert summarise_after_handshake(
         sent(100, b"bye", ack=500, flags=FIN_ACK), sent(500, b"ok", ack=104, flags=FIN_ACK, server=True)
     ) == [(0, b"bye"), (1, b"ok"), ("fin", 0)]
 
 
 @pytest.mark.parametrize("flags", [RST, RST_ACK])
-def test_a_reset_ends_both_directions(flags: int) -> None:
-    assert after_handshake(
+def test_reset_ends_both_directions(flags: int) -> None:
+    assert summarise_after_handshake(
         sent(100, b"ask", ack=500), sent(500, ack=103, flags=flags, server=True), sent(103, b"too late", ack=500)
     ) == [(0, b"ask"), ("reset", 1)]
 
 
-def test_a_refused_connection() -> None:
-    events = list(told(run([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
+def test_reset_in_response_to_a_syn_means_refused() -> None:
+    events = list(summarise(run([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
     assert events == [("refused", 1)]
 
 
-def test_a_reset_of_an_older_connection_does_not_end_this_one() -> None:
-    stray = sent(500 + (1 << 30), flags=RST, server=True)
-    answer = sent(500, b"answer", ack=100, server=True)
-    assert after_handshake(answer, stray, sent(506, b"!", ack=100, server=True)) == [
+def test_reset_of_an_older_connection_is_ignored() -> None:
+    old_reset = sent(500 + (1 << 30), flags=RST, server=True)
+    data = sent(500, b"answer", ack=100, server=True)
+    assert summarise_after_handshake(data, old_reset, sent(506, b"!", ack=100, server=True)) == [
         (1, b"answer"),
         (1, b"!"),
         STILL_OPEN,
     ]
 
 
-def test_data_in_a_syn_is_data() -> None:
+def test_reads_data_in_a_syn() -> None:
     packets = [
         sent(99, b"early", flags=SYN),
         sent(499, ack=105, flags=SYN_ACK, server=True),
         sent(105, b" bird", ack=500),
     ]
-    assert list(told(run(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
+    assert list(summarise(run(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
 
 
 def test_retransmissions_are_dropped() -> None:
-    assert after_handshake(
+    assert summarise_after_handshake(
         sent(100, b"abc", ack=500), sent(100, b"abc", ack=500), sent(103, b"def", ack=500), sent(101, b"bcd", ack=500)
     ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
 
 
-def test_a_retransmission_with_more_gives_what_is_new() -> None:
-    assert after_handshake(sent(100, b"abc", ack=500), sent(100, b"abcdef", ack=500)) == [
+def test_longer_retransmission_yields_only_its_new_bytes() -> None:
+    assert summarise_after_handshake(sent(100, b"abc", ack=500), sent(100, b"abcdef", ack=500)) == [
         (0, b"abc"),
         (0, b"def"),
         STILL_OPEN,
     ]
 
 
-def test_every_packet_captured_twice_makes_no_difference() -> None:
+def test_duplicate_packets_are_ignored() -> None:
     packets = [
         *HANDSHAKE,
         sent(100, b"ask", ack=500),
@@ -142,22 +142,24 @@ def test_every_packet_captured_twice_makes_no_difference() -> None:
         sent(506, ack=104, flags=FIN_ACK, server=True),
     ]
     twice = [packet for packet in packets for _ in range(2)]
-    assert list(told(run(twice))) == list(told(run(packets))) == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+    assert list(summarise(run(twice))) == list(summarise(run(packets))) == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
 
 
-def test_segments_out_of_order_wait_for_the_missing_one() -> None:
+def test_out_of_order_segments_wait_for_the_missing_one() -> None:
     reassembler = Reassembler()
-    run_events = [event for packet in HANDSHAKE for event in reassembler.receive(packet)]
-    assert len(run_events) == 1
+    handshake_events = [event for packet in HANDSHAKE for event in reassembler.receive(packet)]
+    assert len(handshake_events) == 1
     assert reassembler.receive(sent(106, b"ghi", ack=500, at=AT + 1)) == []
     assert reassembler.receive(sent(103, b"def", ack=500, at=AT + 2)) == []
     events = reassembler.receive(sent(100, b"abc", ack=500, at=AT + 3))
-    assert list(told(events)) == [(0, b"abc"), (0, b"def"), (0, b"ghi")]
+    assert list(summarise(events)) == [(0, b"abc"), (0, b"def"), (0, b"ghi")]
     assert {event.at for event in events} == {AT + 3}, "bytes are readable when the gap fills"
 
 
-def test_of_two_versions_of_a_byte_the_first_wins() -> None:
-    assert after_handshake(sent(103, b"DEF", ack=500), sent(102, b"cdefgh", ack=500), sent(100, b"abcd", ack=500)) == [
+def test_first_version_of_a_byte_wins() -> None:
+    assert summarise_after_handshake(
+        sent(103, b"DEF", ack=500), sent(102, b"cdefgh", ack=500), sent(100, b"abcd", ack=500)
+    ) == [
         (0, b"ab"),
         (0, b"c"),
         (0, b"DEF"),
@@ -166,38 +168,38 @@ def test_of_two_versions_of_a_byte_the_first_wins() -> None:
     ]
 
 
-def differing(*packets: Packet, begin: int = 100, reassembler: Reassembler | None = None) -> list[tuple[int, ...]]:
-    """(direction, time, offset, size, differing) of packets that contradict earlier ones."""
+def differing(*packets: Packet, start: int = 100, reassembler: Reassembler | None = None) -> list[tuple[int, ...]]:
+    """Return (direction, time, offset, size, differing bytes) of packets that contradict earlier ones."""
     handshake = [
-        sent(begin - 1, flags=SYN),
-        sent(499, ack=begin, flags=SYN_ACK, server=True),
-        sent(begin, ack=500),
+        sent(start - 1, flags=SYN),
+        sent(499, ack=start, flags=SYN_ACK, server=True),
+        sent(start, ack=500),
     ]
     events = run([*handshake, *packets], reassembler)
     return [event[1:] for event in events if isinstance(event, SegmentDiffers)]
 
 
-@pytest.mark.parametrize("begin", [100, 0xFFFF_FFFE])
-def test_a_retransmission_with_other_bytes_is_reported(begin: int) -> None:
-    first = [sent(begin, b"abc"), sent(begin + 3, b"defgh")]
-    assert differing(*first, sent(begin + 1, b"bXdeYgh", at=AT + 7), begin=begin) == [(0, AT + 7, 2, 7, 2)]
-    assert differing(*first, sent(begin + 6, b"gXnew", at=AT + 8), begin=begin) == [(0, AT + 8, 7, 5, 1)]
+@pytest.mark.parametrize("start", [100, 0xFFFF_FFFE])
+def test_reports_a_retransmission_with_different_bytes(start: int) -> None:
+    segments = [sent(start, b"abc"), sent(start + 3, b"defgh")]
+    assert differing(*segments, sent(start + 1, b"bXdeYgh", at=AT + 7), start=start) == [(0, AT + 7, 2, 7, 2)]
+    assert differing(*segments, sent(start + 6, b"gXnew", at=AT + 8), start=start) == [(0, AT + 8, 7, 5, 1)]
 
 
-def test_the_servers_retransmissions_are_compared_too() -> None:
+def test_compares_retransmissions_of_the_server() -> None:
     assert differing(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
 
 
-def test_bytes_that_wait_after_a_gap_are_compared_too() -> None:
-    waiting = [sent(103, b"de"), sent(107, b"hi")]
-    assert differing(*waiting, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
-    assert differing(*waiting, sent(103, b"de"), sent(100, b"abcdefghi")) == []
+def test_compares_bytes_that_wait_after_a_gap() -> None:
+    segments_after_gap = [sent(103, b"de"), sent(107, b"hi")]
+    assert differing(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
+    assert differing(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
     assert differing(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
-    assert differing(*waiting, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
+    assert differing(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
 
 
 @pytest.mark.parametrize(
-    "again",
+    "retransmission",
     [
         sent(100, b"abcdef"),
         sent(102, b"cd"),
@@ -208,45 +210,59 @@ def test_bytes_that_wait_after_a_gap_are_compared_too() -> None:
         packet(sent(100, b"abcdef").data[:-4], wire_length=60),  # cut by the snapshot length
     ],
 )
-def test_a_retransmission_of_the_same_bytes_is_not_reported(again: Packet) -> None:
-    assert differing(sent(100, b"abcdef"), again) == []
+def test_does_not_report_an_identical_retransmission(retransmission: Packet) -> None:
+    assert differing(sent(100, b"abcdef"), retransmission) == []
 
 
-def test_bytes_that_were_never_captured_are_not_compared() -> None:
-    cut = packet(sent(100, b"abcdef").data[:-4], wire_length=60)
-    assert differing(cut, sent(100, b"abXXXX")) == []
-    assert differing(cut, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
+def test_does_not_compare_bytes_that_were_not_captured() -> None:
+    truncated_packet = packet(sent(100, b"abcdef").data[:-4], wire_length=60)
+    assert differing(truncated_packet, sent(100, b"abXXXX")) == []
+    assert differing(truncated_packet, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
 
 
-def test_only_the_last_bytes_are_kept_for_comparison() -> None:
+def test_keeps_only_the_last_bytes_for_comparison() -> None:
     packets = [sent(100 + 300 * index, bytes(300)) for index in range(5)]
-    again = [sent(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
-    found = differing(*packets, *again, reassembler=Reassembler(max_recent=1000))
-    assert found == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
+    retransmissions = [sent(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
+    differences = differing(*packets, *retransmissions, reassembler=Reassembler(max_recent=1000))
+    assert differences == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
 
-def test_bytes_before_and_after_lost_ones_are_compared() -> None:
-    cut = ethernet(ipv4(tcp(CLIENT[1], SERVER[1], 110, b"abc", ack=500), length=20 + 20 + 8))
+def test_compares_bytes_before_and_after_lost_ones() -> None:
+    truncated_packet = ethernet(ipv4(tcp(CLIENT[1], SERVER[1], 110, b"abc", ack=500), length=20 + 20 + 8))
     packets = [
         sent(100, b"ask", ack=500),
         sent(107, b"for", ack=500),
         sent(500, ack=110, server=True),  # 103 to 107 are lost
-        packet(cut, wire_length=len(cut) + 5),  # 113 to 118 are lost
+        packet(truncated_packet, wire_length=len(truncated_packet) + 5),  # 113 to 118 are lost
         sent(118, b"end", ack=500),
     ]
-    assert told_lost(packets) == [4, 5]
-    again = [sent(100, b"ASk", at=1), sent(107, b"fOr", at=2), sent(110, b"abC", at=3), sent(118, b"End", at=4)]
-    assert differing(*packets, *again) == [(0, 1, 0, 3, 2), (0, 2, 8, 3, 1), (0, 3, 12, 3, 1), (0, 4, 18, 3, 1)]
+    assert lost_sizes(packets) == [4, 5]
+    retransmissions = [
+        sent(100, b"ASk", at=1),
+        sent(107, b"fOr", at=2),
+        sent(110, b"abC", at=3),
+        sent(118, b"End", at=4),
+    ]
+    assert differing(*packets, *retransmissions) == [
+        (0, 1, 0, 3, 2),
+        (0, 2, 8, 3, 1),
+        (0, 3, 12, 3, 1),
+        (0, 4, 18, 3, 1),
+    ]
 
 
-def told_lost(packets: list[Packet]) -> list[int]:
+def lost_sizes(packets: list[Packet]) -> list[int]:
     return [event.size for event in run([*HANDSHAKE, *packets]) if isinstance(event, BytesLost)]
 
 
-def test_bytes_are_forgotten_when_others_were_sent_since() -> None:
-    others = [sent(500 + 300 * index, bytes(300), server=True) for index in range(5)]
-    assert differing(sent(100, b"ask"), *others[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
-    assert not differing(sent(100, b"ask"), *others, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
+def test_data_of_the_other_side_displaces_bytes_kept_for_comparison() -> None:
+    server_packets = [sent(500 + 300 * index, bytes(300), server=True) for index in range(5)]
+    assert differing(
+        sent(100, b"ask"), *server_packets[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
+    )
+    assert not differing(
+        sent(100, b"ask"), *server_packets, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
+    )
 
 
 def test_sequence_numbers_wrap() -> None:
@@ -261,7 +277,7 @@ def test_sequence_numbers_wrap() -> None:
         sent(start + 3, b"def", ack=502),
         sent(start + 9, b"jkl", ack=502),
     ]
-    assert list(told(run(packets))) == [
+    assert list(summarise(run(packets))) == [
         (0, b"abc"),
         (1, b"ok"),
         (0, b"def"),
@@ -272,8 +288,8 @@ def test_sequence_numbers_wrap() -> None:
 
 
 @pytest.mark.parametrize("probe", [b"", b"c", b"\0"])
-def test_keep_alive_probes_are_no_data(probe: bytes) -> None:
-    assert after_handshake(
+def test_keep_alive_probes_are_not_data(probe: bytes) -> None:
+    assert summarise_after_handshake(
         sent(100, b"abc", ack=500),
         sent(102, probe, ack=500),
         sent(500, ack=103, server=True),
@@ -281,16 +297,20 @@ def test_keep_alive_probes_are_no_data(probe: bytes) -> None:
     ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
 
 
-def test_a_zero_window_probe_is_the_next_byte() -> None:
-    assert after_handshake(sent(100, b"a", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)) == [
+def test_zero_window_probe_carries_the_next_byte() -> None:
+    assert summarise_after_handshake(
+        sent(100, b"a", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)
+    ) == [
         (0, b"a"),
         (0, b"bc"),
         STILL_OPEN,
     ]
 
 
-def test_what_the_other_side_acknowledged_but_the_capture_lacks_is_lost() -> None:
-    assert after_handshake(sent(110, b"after the gap", ack=500), sent(500, b"answer", ack=123, server=True)) == [
+def test_acknowledged_bytes_that_the_capture_lacks_are_lost() -> None:
+    assert summarise_after_handshake(
+        sent(110, b"after the gap", ack=500), sent(500, b"answer", ack=123, server=True)
+    ) == [
         (0, 10),
         (0, b"after the gap"),
         (1, b"answer"),
@@ -298,8 +318,8 @@ def test_what_the_other_side_acknowledged_but_the_capture_lacks_is_lost() -> Non
     ]
 
 
-def test_a_gap_that_was_acknowledged_before_it_was_seen_does_not_wait() -> None:
-    assert after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
+def test_gap_that_is_already_acknowledged_does_not_wait() -> None:
+    assert summarise_after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
         (1, b"answer"),
         (0, 10),
         (0, b"next"),
@@ -308,22 +328,26 @@ def test_a_gap_that_was_acknowledged_before_it_was_seen_does_not_wait() -> None:
 
 
 def test_duplicate_acknowledgements_leave_a_gap_open() -> None:
-    assert after_handshake(sent(103, b"def", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)) == [
+    assert summarise_after_handshake(
+        sent(103, b"def", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)
+    ) == [
         (0, b"abc"),
         (0, b"def"),
         STILL_OPEN,
     ]
 
 
-def test_a_gap_before_the_fin_is_lost() -> None:
-    assert after_handshake(sent(107, ack=500, flags=FIN_ACK), sent(500, ack=108, flags=FIN_ACK, server=True)) == [
+def test_gap_before_the_fin_is_lost() -> None:
+    assert summarise_after_handshake(
+        sent(107, ack=500, flags=FIN_ACK), sent(500, ack=108, flags=FIN_ACK, server=True)
+    ) == [
         (0, 7),
         ("fin", 0),
     ]
 
 
-def test_the_end_of_the_capture_gives_what_waits() -> None:
-    assert after_handshake(sent(103, b"def", ack=500), sent(109, b"jkl", ack=500)) == [
+def test_end_of_the_capture_releases_waiting_bytes() -> None:
+    assert summarise_after_handshake(sent(103, b"def", ack=500), sent(109, b"jkl", ack=500)) == [
         (0, 3),
         (0, b"def"),
         (0, 3),
@@ -332,74 +356,88 @@ def test_the_end_of_the_capture_gives_what_waits() -> None:
     ]
 
 
-def test_acknowledged_bytes_that_never_came_are_lost_at_the_end() -> None:
-    assert after_handshake(sent(500, b"answer", ack=120, server=True)) == [(1, b"answer"), (0, 20), STILL_OPEN]
+def test_missing_acknowledged_bytes_are_lost_at_the_end() -> None:
+    assert summarise_after_handshake(sent(500, b"answer", ack=120, server=True)) == [
+        (1, b"answer"),
+        (0, 20),
+        STILL_OPEN,
+    ]
 
 
-def test_bytes_cut_by_the_snapshot_length_are_lost_in_their_place() -> None:
-    whole = sent(100, b"abcdef", ack=500)
-    cut = packet(whole.data[:-4], at=AT, wire_length=len(whole.data))
-    assert after_handshake(cut, sent(106, b"ghi", ack=500)) == [(0, b"ab"), (0, 4), (0, b"ghi"), STILL_OPEN]
-    assert after_handshake(sent(106, b"ghi", ack=500), cut) == [(0, b"ab"), (0, 4), (0, b"ghi"), STILL_OPEN]
+def test_bytes_cut_by_the_snapshot_length_are_lost_in_order() -> None:
+    full_packet = sent(100, b"abcdef", ack=500)
+    truncated_packet = packet(full_packet.data[:-4], at=AT, wire_length=len(full_packet.data))
+    assert summarise_after_handshake(truncated_packet, sent(106, b"ghi", ack=500)) == [
+        (0, b"ab"),
+        (0, 4),
+        (0, b"ghi"),
+        STILL_OPEN,
+    ]
+    assert summarise_after_handshake(sent(106, b"ghi", ack=500), truncated_packet) == [
+        (0, b"ab"),
+        (0, 4),
+        (0, b"ghi"),
+        STILL_OPEN,
+    ]
 
 
-def test_a_flow_met_midstream_guesses_the_client_by_its_port() -> None:
-    for first in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
-        opened = run([first])[0]
+def test_midstream_flow_guesses_the_client_by_its_port() -> None:
+    for first_packet in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
+        opened = run([first_packet])[0]
         assert isinstance(opened, FlowOpened)
         assert opened.flow.midstream
         assert opened.flow.endpoints == (CLIENT, SERVER)
 
 
-def test_a_flow_met_midstream_begins_with_its_first_data() -> None:
+def test_midstream_flow_starts_with_its_first_data() -> None:
     packets = [
         sent(1000, ack=50),
         sent(1000, b"abc", ack=50),
         sent(50, b"xyz", ack=1003, server=True),
         sent(1003, b"def", ack=53),
     ]
-    assert list(told(run(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
+    assert list(summarise(run(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
 
 
-def test_a_retransmission_does_not_begin_a_flow_that_is_met_midstream() -> None:
+def test_midstream_flow_does_not_start_with_a_retransmission() -> None:
     packets = [
         sent(50, b"xyz", ack=1010, server=True),
         sent(1000, b"old bytes!", ack=53),
         sent(1010, b"new", ack=53),
     ]
-    assert list(told(run(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
+    assert list(summarise(run(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
 
 
 @pytest.mark.parametrize("dropped", [0, 1, 2])
-def test_a_handshake_of_which_a_packet_is_missing_still_tells_client_and_first_byte(dropped: int) -> None:
+def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int) -> None:
     handshake = [packet for number, packet in enumerate(HANDSHAKE) if number != dropped]
     events = run([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
     opened = events[0]
     assert isinstance(opened, FlowOpened)
     assert (opened.flow.client, opened.flow.midstream) == (CLIENT, False)
-    assert list(told(events)) == [(0, 3), (0, b"def"), (1, b"ok"), STILL_OPEN]
+    assert list(summarise(events)) == [(0, 3), (0, b"def"), (1, b"ok"), STILL_OPEN]
 
 
-def test_one_direction_alone_is_read_all_the_same() -> None:
+def test_reads_a_single_direction() -> None:
     packets = [sent(99, flags=SYN), sent(100, b"abc", ack=500), sent(103, b"def", ack=600)]
-    assert list(told(run(packets)))[:2] == [(0, b"abc"), (0, b"def")]
+    assert list(summarise(run(packets)))[:2] == [(0, b"abc"), (0, b"def")]
 
 
-def test_no_flow_opens_for_what_carries_nothing() -> None:
+def test_packets_without_data_open_no_flow() -> None:
     assert run([sent(1, ack=1), sent(1, flags=RST), sent(1, ack=1, flags=FIN_ACK, server=True)]) == []
 
 
-def test_the_same_ports_again_are_another_flow() -> None:
-    again = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
-    events = run([*HANDSHAKE, sent(100, b"old", ack=500), *again])
-    assert list(told(events)) == [(0, b"old"), ("replaced", None), (0, b"new"), STILL_OPEN]
+def test_new_syn_on_the_same_ports_replaces_the_flow() -> None:
+    new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
+    events = run([*HANDSHAKE, sent(100, b"old", ack=500), *new_connection])
+    assert list(summarise(events)) == [(0, b"old"), ("replaced", None), (0, b"new"), STILL_OPEN]
     assert [event.flow.id for event in events] == [0, 0, 0, 1, 1, 1]
 
 
-def test_the_same_ports_again_after_an_end_are_another_flow() -> None:
+def test_same_ports_after_an_end_are_a_new_flow() -> None:
     reset = sent(500, ack=103, flags=RST_ACK, server=True)
-    again = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
-    assert after_handshake(sent(100, b"old", ack=500), reset, *again) == [
+    new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
+    assert summarise_after_handshake(sent(100, b"old", ack=500), reset, *new_connection) == [
         (0, b"old"),
         ("reset", 1),
         (0, b"new"),
@@ -407,37 +445,37 @@ def test_the_same_ports_again_after_an_end_are_another_flow() -> None:
     ]
 
 
-@pytest.mark.parametrize("far", [-(1 << 28), 1 << 28])
-def test_the_same_ports_again_are_told_by_their_sequence_numbers_if_the_handshake_is_missing(far: int) -> None:
+@pytest.mark.parametrize("distance", [-(1 << 28), 1 << 28])
+def test_distant_sequence_numbers_show_a_new_flow_without_a_handshake(distance: int) -> None:
     reset = sent(500, ack=103, flags=RST_ACK, server=True)
-    events = run([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + far, b"new", ack=9)])
-    assert list(told(events)) == [(0, b"old"), ("reset", 1), (0, b"new"), STILL_OPEN]
+    events = run([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + distance, b"new", ack=9)])
+    assert list(summarise(events)) == [(0, b"old"), ("reset", 1), (0, b"new"), STILL_OPEN]
 
 
-def test_a_handshake_seen_twice_opens_one_flow() -> None:
+def test_repeated_handshake_opens_one_flow() -> None:
     events = run([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
     assert [type(event) for event in events] == [FlowOpened, BytesCaptured, FlowEnded]
 
 
-def test_packets_after_the_end_open_nothing_and_their_data_is_counted() -> None:
+def test_packets_after_the_end_open_no_flow_and_are_counted() -> None:
     reassembler = Reassembler()
-    late = [sent(103, b"late", ack=500), sent(107, ack=500)]
-    events = run([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late], reassembler)
-    assert list(told(events)) == [("reset", 1)]
+    late_packets = [sent(103, b"late", ack=500), sent(107, ack=500)]
+    events = run([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late_packets], reassembler)
+    assert list(summarise(events)) == [("reset", 1)]
     assert reassembler.skipped == {"data after the end of its connection": 1}
 
 
-def test_packets_that_are_no_tcp_are_counted_by_reason() -> None:
+def test_counts_skipped_packets_by_reason() -> None:
     reassembler = Reassembler()
-    others = [packet(ethernet(ipv4(b"", protocol=17))), packet(ethernet(b"", 0x0806)), packet(b"", 189)]
-    assert run([*others, others[0]], reassembler) == []
+    other_packets = [packet(ethernet(ipv4(b"", protocol=17))), packet(ethernet(b"", 0x0806)), packet(b"", 189)]
+    assert run([*other_packets, other_packets[0]], reassembler) == []
     assert reassembler.skipped == {"not TCP": 2, "not IP": 1, "link type 189 is not supported": 1}
 
 
-def test_a_socket_connected_to_itself_does_not_confuse() -> None:
-    itself = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
+def test_reads_a_socket_connected_to_itself() -> None:
+    data = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
     reassembler = Reassembler(max_flows=1)
-    events = run([packet(itself), sent(1, b"another")], reassembler)
+    events = run([packet(data), sent(1, b"another")], reassembler)
     assert [event.data for event in events if isinstance(event, BytesCaptured)] == [b"echo", b"another"]
 
 
@@ -445,27 +483,31 @@ def client_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: int =
     return packet(ethernet(ipv4(tcp(port, 9092, seq, payload, flags=flags))), at=at)
 
 
-def test_too_many_flows_push_out_the_quiet_ones() -> None:
+def test_evicts_the_least_active_of_too_many_flows() -> None:
     reassembler = Reassembler(max_flows=16)
-    opening = [client_port(42_000 + n, b"x", at=AT + n) for n in range(16)]
-    talking = client_port(42_000, b"y", seq=2, at=AT + 50)
-    one_more = client_port(43_000, b"x", at=AT + 60)
-    events = [event for one in (*opening, talking, one_more) for event in reassembler.receive(one)]
-    ended = [event for event in events if isinstance(event, FlowEnded)]
-    assert [event.flow.client[1] for event in ended] == [42_001, 42_002, 42_003]
-    assert {(event.how, event.at) for event in ended} == {("timeout", AT + 60)}
+    opening_packets = [client_port(42_000 + n, b"x", at=AT + n) for n in range(16)]
+    active_packet = client_port(42_000, b"y", seq=2, at=AT + 50)
+    extra_packet = client_port(43_000, b"x", at=AT + 60)
+    events = [
+        event
+        for each_packet in (*opening_packets, active_packet, extra_packet)
+        for event in reassembler.receive(each_packet)
+    ]
+    end_events = [event for event in events if isinstance(event, FlowEnded)]
+    assert [event.flow.client[1] for event in end_events] == [42_001, 42_002, 42_003]
+    assert {(event.how, event.at) for event in end_events} == {("timeout", AT + 60)}
 
 
-def test_flows_that_have_ended_are_forgotten_first_and_silently() -> None:
+def test_evicts_ended_flows_first_and_silently() -> None:
     reassembler = Reassembler(max_flows=8)
     packets = [client_port(42_000 + n, b"x", at=AT + n) for n in range(8)]
     packets += [client_port(42_000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
     packets += [client_port(43_000, b"x", at=AT + 30)]
-    events = [event for one in packets for event in reassembler.receive(one)]
+    events = [event for each_packet in packets for event in reassembler.receive(each_packet)]
     assert [event.how for event in events if isinstance(event, FlowEnded)] == ["reset", "reset"]
 
 
-def test_many_flows_need_the_memory_of_a_few() -> None:
+def test_memory_for_many_flows_is_limited() -> None:
     reassembler = Reassembler(max_flows=64)
     opened = ended = 0
     for number in range(5000):
@@ -477,16 +519,16 @@ def test_many_flows_need_the_memory_of_a_few() -> None:
     assert len(reassembler._senders) == 2 * len(reassembler._connections)
 
 
-def test_one_direction_keeps_no_more_than_its_limit_behind_a_gap() -> None:
+def test_limits_the_bytes_that_one_direction_keeps_behind_a_gap() -> None:
     reassembler = Reassembler(max_waiting=10_000)
     packets = [*HANDSHAKE, *(sent(200 + 1000 * n, bytes(1000), ack=500) for n in range(8))]
-    events = [event for one in packets for event in reassembler.receive(one)]
-    assert not list(told(events))
+    events = [event for each_packet in packets for event in reassembler.receive(each_packet)]
+    assert not list(summarise(events))
     events = [*reassembler.receive(sent(8200, bytes(1000), ack=500))]
-    assert list(told(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
+    assert list(summarise(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
 
 
-def test_when_all_keep_too_much_the_oldest_gap_is_given_up() -> None:
+def test_gives_up_the_oldest_gap_above_the_total_limit() -> None:
     reassembler = Reassembler(max_waiting_total=3000)
     events: list[Event] = []
     for number in range(3):
@@ -494,29 +536,29 @@ def test_when_all_keep_too_much_the_oldest_gap_is_given_up() -> None:
         events += reassembler.receive(client_port(42_000 + number, bytes(1000), seq=10))
     lost = [event for event in events if isinstance(event, BytesLost)]
     assert [(event.flow.client[1], event.size) for event in lost] == [(42_000, 4)]
-    assert list(told(reassembler.close())).count((0, 4)) == 2
+    assert list(summarise(reassembler.close())).count((0, 4)) == 2
 
 
-def test_a_connection_without_an_answer() -> None:
+def test_unanswered_syns_are_a_connection_without_an_answer() -> None:
     packets = [sent(99, flags=SYN), sent(99, flags=SYN, at=AT + 1), sent(99, flags=SYN, at=AT + 2)]
-    [ended] = [event for event in run(packets) if isinstance(event, FlowEnded)]
-    assert (ended.how, ended.at, ended.attempts) == ("no answer", AT + 2, 3)
+    [end_event] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    assert (end_event.how, end_event.at, end_event.attempts) == ("no answer", AT + 2, 3)
 
 
-def test_a_single_syn_at_the_end_of_a_capture_may_still_be_answered() -> None:
-    assert list(told(run([sent(99, flags=SYN)]))) == [("end of capture", None)]
+def test_single_syn_at_the_end_of_a_capture_may_still_be_answered() -> None:
+    assert list(summarise(run([sent(99, flags=SYN)]))) == [("end of capture", None)]
 
 
-def test_an_established_connection_of_which_only_the_client_was_captured() -> None:
+def test_repeated_syn_with_data_is_an_established_connection() -> None:
     packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
-    [ended] = [event for event in run(packets) if isinstance(event, FlowEnded)]
-    assert (ended.how, ended.attempts) == ("end of capture", 0)
+    [end_event] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    assert (end_event.how, end_event.attempts) == ("end of capture", 0)
 
 
-def test_the_end_of_the_capture_is_at_the_last_packet() -> None:
-    *_, ended = run([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
-    assert isinstance(ended, FlowEnded)
-    assert ended.at == AT + 7
+def test_end_of_the_capture_is_at_the_last_packet() -> None:
+    *_, end_event = run([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
+    assert isinstance(end_event, FlowEnded)
+    assert end_event.at == AT + 7
 
 
 NEXT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
@@ -542,22 +584,28 @@ NEXT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
         (packet(ethernet(ipv4(NEXT))[:47]), [], "truncated headers"),
     ],
 )
-def test_an_unusual_packet_amid_usual_ones(unusual: Packet, expected: list[object], skipped: str | None) -> None:
-    """In a block with others, whose bytes follow, and as the next of an open connection."""
-    first, after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
+def test_reads_an_unusual_packet_between_usual_ones(
+    unusual: Packet, expected: list[object], skipped: str | None
+) -> None:
+    """The packet is in one block with others, and is the next one of an open connection."""
+    packet_before, packet_after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
     if not expected:
-        after = sent(100, b"xyz", ack=502)
+        packet_after = sent(100, b"xyz", ack=502)
     reassembler = Reassembler()
-    run_handshake = [
-        event for each in [*HANDSHAKE, sent(500, ack=100, server=True)] for event in reassembler.receive(each)
+    handshake_events = [
+        event
+        for any_packet in [*HANDSHAKE, sent(500, ack=100, server=True)]
+        for event in reassembler.receive(any_packet)
     ]
-    assert len(run_handshake) == 1
-    data, events = first.data + unusual.data + after.data, list[Event]()
-    ends = [len(first.data), len(first.data) + len(unusual.data), len(data)]
-    starts = [0, *ends]
-    for each, start, end in zip((first, unusual, after), starts, ends, strict=False):
-        reassembler.receive_all(each.link_type, data, iter([(each.at, start, end, each.wire_length)]), events)
-    assert [value for _, value in told(events)] == [b"ok", *expected, b"xyz"]
+    assert len(handshake_events) == 1
+    data, events = packet_before.data + unusual.data + packet_after.data, list[Event]()
+    end_offsets = [len(packet_before.data), len(packet_before.data) + len(unusual.data), len(data)]
+    start_offsets = [0, *end_offsets]
+    for any_packet, start, end in zip((packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False):
+        reassembler.receive_all(
+            any_packet.link_type, data, iter([(any_packet.at, start, end, any_packet.wire_length)]), events
+        )
+    assert [value for _, value in summarise(events)] == [b"ok", *expected, b"xyz"]
     assert reassembler.skipped == ({} if skipped is None else {skipped: 1})
 
 
@@ -576,9 +624,9 @@ RETRIES = [sent(100, b"ask", ack=500)] * 4
     ],
     ids=["never", "acknowledged at last", "seen meanwhile", "goes on", "keep-alive probes", "of the server"],
 )
-def test_packets_that_are_sent_again_and_never_acknowledged_are_counted(
+def test_counts_retransmissions_that_are_never_acknowledged(
     packets: list[Packet], times: tuple[int, int] | None
 ) -> None:
-    ended = run([*HANDSHAKE, *packets])[-1]
-    assert isinstance(ended, FlowEnded)
-    assert ended.unacknowledged == times
+    end_event = run([*HANDSHAKE, *packets])[-1]
+    assert isinstance(end_event, FlowEnded)
+    assert end_event.unacknowledged == times

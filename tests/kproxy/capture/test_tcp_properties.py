@@ -1,4 +1,4 @@
-"""However a byte stream was cut, repeated and reordered, the same bytes come out."""
+"""Reassembly yields the same bytes however a stream was segmented, repeated and reordered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
     pieces += [(min(pair), max(pair)) for pair in repeated]
     window = draw(st.integers(1, len(pieces)))
     order = sorted(range(len(pieces)), key=lambda place: place + draw(st.integers(0, window)))
-    packets = [sent(first + a, stream[a:b], ack=500, flags=ACK) for a, b in (pieces[place] for place in order)]
+    packets = [
+        sent(first + start, stream[start:end], ack=500, flags=ACK) for start, end in (pieces[index] for index in order)
+    ]
     return stream, first, packets
 
 
@@ -31,10 +33,10 @@ def handshake(first: int) -> list[Packet]:
 
 
 @given(deliveries())
-def test_any_segmentation_order_and_repetition_gives_the_same_bytes(delivery: tuple[bytes, int, list[Packet]]) -> None:
+def test_any_segmentation_order_and_repetition_yields_the_same_bytes(delivery: tuple[bytes, int, list[Packet]]) -> None:
     stream, first, packets = delivery
     reassembler = Reassembler()
-    events = [event for one in [*handshake(first), *packets] for event in reassembler.receive(one)]
+    events = [event for each_packet in [*handshake(first), *packets] for event in reassembler.receive(each_packet)]
     assert b"".join(event.data for event in events if isinstance(event, BytesCaptured)) == stream
     assert reassembler._waiting_total == 0
     assert [type(event) for event in reassembler.close()] == [FlowEnded]
@@ -47,9 +49,11 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     stream, first, packets = delivery
     kept = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
     packets = [packet for packet, keep in zip(packets, kept, strict=True) if keep]
-    everything_arrived = sent(500, ack=first + len(stream), server=True)
+    final_ack = sent(500, ack=first + len(stream), server=True)
     reassembler = Reassembler()
-    events = [event for one in [*handshake(first), *packets, everything_arrived] for event in reassembler.receive(one)]
+    events = [
+        event for each_packet in [*handshake(first), *packets, final_ack] for event in reassembler.receive(each_packet)
+    ]
     position = 0
     for event in [*events, *reassembler.close()]:
         if isinstance(event, BytesCaptured):
@@ -61,7 +65,7 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=30), st.integers(0, 63), st.booleans()), max_size=30))
-def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_waiting(
+def test_any_segments_with_any_flags_leave_nothing_waiting(
     segments: list[tuple[int, bytes, int, bool]],
 ) -> None:
     reassembler = Reassembler(max_waiting=1000, max_waiting_total=1500, max_flows=2)
@@ -77,22 +81,22 @@ def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_wait
 
 
 @given(deliveries(), st.data())
-def test_packets_give_the_same_events_alone_and_together(
+def test_single_packets_and_blocks_yield_the_same_events(
     delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
 ) -> None:
     _, first, packets = delivery
     packets = [*handshake(first), *packets]
-    joined, places = b"", []
+    block, positions = b"", []
     for packet in packets:
-        each_at, _, content, wire_length = packet
-        joined += data.draw(st.sampled_from([b"", b"between"]))
-        places.append((each_at, len(joined), len(joined) + len(content), wire_length))
-        joined += content
-    together: list[Event] = []
-    Reassembler().receive_all(1, joined + b"after", iter(places), together)
+        packet_at, _, content, wire_length = packet
+        block += data.draw(st.sampled_from([b"", b"between"]))
+        positions.append((packet_at, len(block), len(block) + len(content), wire_length))
+        block += content
+    block_events: list[Event] = []
+    Reassembler().receive_all(1, block + b"after", iter(positions), block_events)
     reassembler = Reassembler()
-    alone = [event for packet in packets for event in reassembler.receive(packet)]
-    assert list(map(without_flow, together)) == list(map(without_flow, alone))
+    single_events = [event for packet in packets for event in reassembler.receive(packet)]
+    assert list(map(without_flow, block_events)) == list(map(without_flow, single_events))
 
 
 def without_flow(event: Event) -> list[object]:

@@ -1,4 +1,4 @@
-"""TLS sessions decrypted with their key log: captures of Kafka, and sessions that OpenSSL held with itself."""
+"""Decryption of TLS sessions with their key log: captures of Kafka, and sessions of OpenSSL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("cryptography", reason="the extra tls is not installed")
 
 from kproxy.capture.tls import TlsDecryptor
 
-#: OpenSSL 3.0's s_client and s_server (-rev) through a relay that wrote down each chunk and its direction.
+#: Sessions of OpenSSL 3.0's s_client and s_server (-rev); a relay recorded each chunk and its direction.
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in (PCAPS / "tls-sessions.jsonl").read_text().splitlines()]
 READABLE = [session for session in SESSIONS if "CBC" not in session["name"]]
 SESSION = READABLE[0]
@@ -30,11 +30,11 @@ def chunks(session: dict[str, Any]) -> list[tuple[int, bytes]]:
 
 
 def decrypt(decryptor: TlsDecryptor, received: list[tuple[int, bytes]]) -> tuple[str, str]:
-    plain = [b"", b""]
+    plaintext = [b"", b""]
     for direction, data in received:
-        for side, text in decryptor.receive_data(direction, data):
-            plain[side] += text
-    return plain[0].decode(), plain[1].decode()
+        for sender, text in decryptor.receive_data(direction, data):
+            plaintext[sender] += text
+    return plaintext[0].decode(), plaintext[1].decode()
 
 
 @pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
@@ -45,20 +45,20 @@ def test_decrypts_each_suite_key_updates_and_retries(session: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
-def test_how_the_stream_was_cut_makes_no_difference(session: dict[str, Any]) -> None:
+def test_decrypts_a_stream_byte_by_byte(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
-    single = [(direction, bytes((byte,))) for direction, data in chunks(session) for byte in data]
-    assert decrypt(decryptor, single) == (session["client"], session["server"])
+    single_bytes = [(direction, bytes((byte,))) for direction, data in chunks(session) for byte in data]
+    assert decrypt(decryptor, single_bytes) == (session["client"], session["server"])
 
 
-def test_the_handshake_tells_who_is_the_client() -> None:
+def test_handshake_shows_the_client() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     swapped = [(1 - direction, data) for direction, data in chunks(SESSION)]
     assert decrypt(decryptor, swapped) == (SESSION["server"], SESSION["client"])
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session["name"])
-def test_without_its_key_a_session_gives_nothing_and_says_why(session: dict[str, Any]) -> None:
+def test_session_without_its_key_yields_nothing_and_a_reason(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog())
     assert decrypt(decryptor, chunks(session)) == ("", "")
     client_random = chunks(session)[0][1][11:43].hex()
@@ -66,7 +66,7 @@ def test_without_its_key_a_session_gives_nothing_and_says_why(session: dict[str,
     assert decryptor.problem == (reason or f"no key for client random {client_random}")
 
 
-def test_a_connection_whose_beginning_is_missing_says_so() -> None:
+def test_reports_a_missing_start_of_the_connection() -> None:
     for skipped in (1, 4):
         decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
         decrypt(decryptor, chunks(SESSION)[skipped:])
@@ -76,8 +76,8 @@ def test_a_connection_whose_beginning_is_missing_says_so() -> None:
 def test_a_missing_record_ends_decryption_with_a_reason() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     received = chunks(SESSION)
-    first = max(place for place, (direction, _) in enumerate(received) if direction == 1)
-    _, server = decrypt(decryptor, received[: first - 3] + received[first:])
+    first_server_chunk = max(index for index, (direction, _) in enumerate(received) if direction == 1)
+    _, server = decrypt(decryptor, received[: first_server_chunk - 3] + received[first_server_chunk:])
     assert SESSION["server"] != server
     assert (
         decryptor.problem
@@ -85,27 +85,29 @@ def test_a_missing_record_ends_decryption_with_a_reason() -> None:
     )
 
 
-def test_bytes_that_are_no_tls_are_named_so() -> None:
+def test_reports_bytes_that_are_not_tls() -> None:
     decryptor = TlsDecryptor(KeyLog())
     assert decryptor.receive_data(0, b"\0\0\0\x12\0\x03\0\0\0\0\0\1") == []
     assert decryptor.problem == "the captured bytes are not a sequence of TLS records"
 
 
 @given(st.integers(0, 3000), st.binary(min_size=1, max_size=4), st.integers(0, len(READABLE) - 1))
-def test_damaged_bytes_never_raise_nor_forge_plaintext(place: int, damage: bytes, which: int) -> None:
-    session = READABLE[which]
+def test_damaged_bytes_never_raise_nor_forge_plaintext(offset: int, damage: bytes, index: int) -> None:
+    session = READABLE[index]
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
     received = []
     for direction, data in chunks(session):
-        received.append((direction, data[:place] + damage + data[place + len(damage) :] if place < len(data) else data))
-        place -= len(data)
-        place = place if place >= 0 else 1 << 20
+        received.append(
+            (direction, data[:offset] + damage + data[offset + len(damage) :] if offset < len(data) else data)
+        )
+        offset -= len(data)
+        offset = offset if offset >= 0 else 1 << 20
     client, server = decrypt(decryptor, received)
     assert session["client"].startswith(client)
     assert session["server"].startswith(server)
 
 
-def test_a_key_log_passes_over_lines_that_are_none() -> None:
+def test_key_log_skips_invalid_lines() -> None:
     keylog = KeyLog("# comment\n\nCLIENT_RANDOM aa bb\nCLIENT_RANDOM xx bb\nRSA aa\nCLIENT_RANDOM cc dd\n")
     keylog.add("CLIENT_RANDOM aa ee")
     assert len(keylog) == 2
@@ -113,39 +115,39 @@ def test_a_key_log_passes_over_lines_that_are_none() -> None:
     assert keylog.secret("CLIENT_RANDOM", b"\xbb") is None
 
 
-def decrypted(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int], bytes], list[str | None]]:
+def decrypt_capture(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int], bytes], list[str | None]]:
     decryptors: dict[int, TlsDecryptor] = defaultdict(lambda: TlsDecryptor(keylog))
-    plain: dict[tuple[int, int], bytes] = defaultdict(bytes)
+    plaintext: dict[tuple[int, int], bytes] = defaultdict(bytes)
     reassembler = Reassembler()
     with open_capture(capture) as packets:
         for packet in packets:
             for event in reassembler.receive(packet):
                 if isinstance(event, BytesCaptured):
                     for direction, text in decryptors[event.flow.id].receive_data(event.direction, event.data):
-                        plain[event.flow.id, direction] += text
-    return plain, [decryptor.problem for decryptor in decryptors.values()]
+                        plaintext[event.flow.id, direction] += text
+    return plaintext, [decryptor.problem for decryptor in decryptors.values()]
 
 
 @pytest.mark.parametrize("name", ["tls-kafka-python-4.3.1", "sasl_ssl-scram512-kafka-python-4.3.1"])
-def test_kafka_inside_tls_comes_out_as_whole_frames(name: str) -> None:
-    plain, problems = decrypted(PCAPS / f"{name}.pcap.gz", KeyLog((PCAPS / f"{name}.keys").read_text()))
+def test_decrypts_kafka_as_whole_frames(name: str) -> None:
+    plaintext, problems = decrypt_capture(PCAPS / f"{name}.pcap.gz", KeyLog((PCAPS / f"{name}.keys").read_text()))
     assert problems == [None] * 6
     for flow in range(6):
-        asked: list[bytes] = []
-        answered: list[bytes] = []
-        for direction, ids in enumerate((asked, answered)):
-            rest = plain[flow, direction]
+        request_ids: list[bytes] = []
+        response_ids: list[bytes] = []
+        for direction, ids in enumerate((request_ids, response_ids)):
+            rest = plaintext[flow, direction]
             while rest:
                 size = int.from_bytes(rest[:4], "big")
                 frame, rest = rest[4 : 4 + size], rest[4 + size :]
                 assert len(frame) == size
                 ids.append(frame[4:8] if direction == 0 else frame[:4])
                 assert direction == 1 or int.from_bytes(frame[:2], "big") in (18, 17, 36, 3, 19, 20, 0, 2)
-        assert answered == asked
+        assert response_ids == request_ids
 
 
-def test_a_capture_without_keys_gives_nothing_and_a_reason_per_connection() -> None:
-    plain, problems = decrypted(PCAPS / "tls-java-nokeys-4.3.1.pcap.gz", KeyLog())
-    assert plain == {}
+def test_capture_without_keys_yields_one_reason_per_connection() -> None:
+    plaintext, problems = decrypt_capture(PCAPS / "tls-java-nokeys-4.3.1.pcap.gz", KeyLog())
+    assert plaintext == {}
     assert len(problems) == 4
     assert all(problem and problem.startswith("no key for client random ") for problem in problems)

@@ -1,4 +1,4 @@
-"""Conversations whose every frame is right and which go wrong all the same, as stories."""
+"""Stories of conversations that fail although every frame is valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASKED = '> Metadata v8 {"topics": [{"name": "orders"}]}'
 
 
 def _metadata(host: str, port: int) -> str:
-    """A client asks for the leader of its topic and is sent to that address."""
+    """A client requests the leader of its topic and gets this address."""
     partition = {"leader_id": 1, "leader_epoch": 3, "replica_nodes": [1], "isr_nodes": [1]}
     brokers = [{"node_id": 1, "host": host, "port": port}]
     body = {"brokers": brokers, "controller_id": 1, "topics": [{"name": "orders", "partitions": [partition]}]}

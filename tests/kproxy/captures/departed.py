@@ -1,4 +1,4 @@
-"""Layouts as broken brokers write them: each as a frame, and as the story of a client that asks for it twice."""
+"""Layouts as broken brokers write them: each as a frame, and as the story of a client that requests it twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.schemas import api_by_name
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import prepared
 
-#: What the broker says that it serves: about what Kafka 2.8 does.
+#: The versions that the broker advertises: roughly those of Kafka 2.8.
 SERVED = {0: 9, 1: 12, 2: 6, 3: 11, 8: 8, 9: 7, 10: 3, 11: 7, 12: 4, 13: 4, 14: 5, 17: 1, 18: 3, 36: 2}
 ADVERTISED = {"api_keys": [{"api_key": key, "max_version": highest} for key, highest in SERVED.items()]}
 
@@ -33,14 +33,14 @@ _FETCH = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1_0
 _BATCH = [{"base_offset": 40, "records": [{"value": "first"}, {"offset": 41, "value": "second"}]}]
 
 
-def _fetched(records: Any, **more: Any) -> dict[str, Any]:
+def _fetch_response(records: Any, **more: Any) -> dict[str, Any]:
     partition = {"high_watermark": 42, "last_stable_offset": 42, "log_start_offset": 7, "records": records}
     return {"responses": [{"topic": "orders", "partitions": [partition | more]}]}
 
 
 @dataclass(frozen=True)
 class Departed:
-    """A response as a broken broker writes it; `frame`, where given, is its bytes as they were seen."""
+    """A response as a broken broker writes it; `seen` holds its recorded bytes, if there are any."""
 
     api: str
     version: int
@@ -50,36 +50,36 @@ class Departed:
     seen: str | None = None
 
     def frame(self, correlation_id: int) -> bytes:
-        """With its length prefix."""
+        """The bytes of the response, with the length prefix."""
         if self.seen is not None:
             return framed(bytes.fromhex(self.seen))
-        found = api_by_name(self.api)
-        assert found is not None
-        known = api_layouts(found.key, self.version)
-        assert known is not None
-        right = frame_layout(known.response_header, known.response)
-        values = {"header": {"correlation_id": correlation_id}, "body": self._body(right)}
-        return write(self.edit, right, values)
+        api = api_by_name(self.api)
+        assert api is not None
+        layouts = api_layouts(api.key, self.version)
+        assert layouts is not None
+        layout = frame_layout(layouts.response_header, layouts.response)
+        values = {"header": {"correlation_id": correlation_id}, "body": self._body(layout)}
+        return write(self.edit, layout, values)
 
-    def _body(self, right: Any) -> dict[str, Any]:
-        written = (self.edit.apply(right) if self.edit else right).fields[1].struct
-        assert written is not None
-        return prepared(written, self.response)
+    def _body(self, layout: Any) -> dict[str, Any]:
+        struct = (self.edit.apply(layout) if self.edit else layout).fields[1].struct
+        assert struct is not None
+        return prepared(struct, self.response)
 
     @property
     def story(self) -> str:
-        """Two connections of a client: it asks, cannot read the answer, and tries once more."""
+        """Two connections of a client: it sends its request, cannot read the response, and retries."""
         return "\n".join(self._connection(number) for number in (1, 2))
 
     def _connection(self, number: int) -> str:
-        # The frame that was seen answers the first request of its connection.
+        # A recorded frame answers the first request of its connection.
         hello = f"{number}> ApiVersions v0\n{number}< {json.dumps(ADVERTISED)}"
-        first = self.seen is not None or self.api == "ApiVersions"
+        answers_first_request = self.seen is not None or self.api == "ApiVersions"
         lines = [
             f"open {number} client=10.0.0.9:5000{number} server=10.0.0.1:9092",
-            *([] if first else [hello]),
+            *([] if answers_first_request else [hello]),
             f"{number}> {self.api} v{self.version} {json.dumps(self.request)}",
-            f"{number}< hex {self.frame(1 if first else 2).hex(' ')}",
+            f"{number}< hex {self.frame(1 if answers_first_request else 2).hex(' ')}",
             "+50ms",
             f"{number} close by=client how=fin",
             "+1s",
@@ -152,7 +152,7 @@ DEPARTED = {
         Edit.of("field_moved", "throttle_time_ms", from_=1, to=0),
     ),
     "fetch-v11-records-with-int32-lengths": Departed(
-        "Fetch", 11, _FETCH, _fetched(_BATCH),
+        "Fetch", 11, _FETCH, _fetch_response(_BATCH),
         Edit.of("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     ),
     "metadata-v9-without-tag-buffer-in-header": Departed(
@@ -165,10 +165,10 @@ DEPARTED = {
         "FindCoordinator", 1, {"key": "billing"}, _BROKER, Edit.of("duplicated_prefix", prefix="correlation_id")
     ),
     "fetch-v12-body-not-flexible": Departed(
-        "Fetch", 12, _FETCH, _fetched(_BATCH), Edit.of("flexibility", written="fixed")
+        "Fetch", 12, _FETCH, _fetch_response(_BATCH), Edit.of("flexibility", written="fixed")
     ),
     "fetch-v12-not-flexible": Departed(
-        "Fetch", 12, _FETCH, _fetched(_BATCH),
+        "Fetch", 12, _FETCH, _fetch_response(_BATCH),
         Edit.of("flexibility", written="fixed").followed_by(Edit.of("header_version", "header", written=0)),
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What kproxy must say of each capture that is made from a story."""
+"""The expected finding for each capture that is made from a story."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.verdict.as_json import finding_as_json
 
 
 class Expected(NamedTuple):
-    """The one finding above info. `at` are the first bytes from its start on, four at most, as hex."""
+    """The only finding above info. `at` holds the first bytes of its span, four at most, as hex."""
 
     code: str
     edit: dict[str, Any] | None = None
@@ -21,9 +21,9 @@ class Expected(NamedTuple):
 
 
 def edit(kind: str, field: str = "*", /, then: dict[str, Any] | None = None, **detail: Any) -> dict[str, Any]:
-    """An edit as ``kproxy explain --json`` gives it."""
-    made = Edit.of(kind, field, **detail).as_json()
-    return made if then is None else made | {"then": then}
+    """An edit as ``kproxy explain --json`` prints it."""
+    as_json = Edit.of(kind, field, **detail).as_json()
+    return as_json if then is None else as_json | {"then": then}
 
 
 def _of_version(version: int) -> dict[str, Any]:
@@ -99,16 +99,16 @@ BEHAVIOURS = {
 }
 
 
-def seen(finding: FindingEntry | FindingLine) -> Expected:
-    """A finding in the same shape; its excerpt must be there for the bytes."""
+def expected_from(finding: FindingEntry | FindingLine) -> Expected:
+    """A finding in the form of an expectation; its bytes are taken from its excerpt."""
     if isinstance(finding, FindingLine):
         return Expected(finding.code, severity=finding.severity)
-    made = None if finding.edit is None else finding_as_json(finding)["edit"]
-    return Expected(finding.code, made, finding.span, finding.path, _bytes_at(finding), finding.severity)
+    edit_json = None if finding.edit is None else finding_as_json(finding)["edit"]
+    return Expected(finding.code, edit_json, finding.span, finding.path, _bytes_at(finding), finding.severity)
 
 
 def _bytes_at(finding: FindingEntry) -> str:
     if finding.span is None or finding.excerpt is None:
         return ""
-    start, end = (at - finding.excerpt.start for at in finding.span)
+    start, end = (offset - finding.excerpt.start for offset in finding.span)
     return bytes.fromhex(finding.excerpt.hex)[start : min(end if end > start else start + 4, start + 4)].hex()

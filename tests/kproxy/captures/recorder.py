@@ -1,4 +1,4 @@
-"""From stories to capture files: hears what the inspector would, and makes packets of it."""
+"""Turns stories into capture files: a recorder takes the inspector's input and makes packets from it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ class _Flow:
 
     endpoints: tuple[tuple[bytes, int], tuple[bytes, int]]
     next: list[int] = field(default_factory=lambda: [1000, 2000])
-    last: list[tuple[int, bytes]] = field(default_factory=lambda: [(0, b""), (0, b"")])  # when which bytes were sent
+    last: list[tuple[int, bytes]] = field(
+        default_factory=lambda: [(0, b""), (0, b"")]
+    )  # time and bytes of the last data
 
 
 class Recorder(Inspector):
-    """Stands where the inspector does; `packets` is what a sniffer would have seen."""
+    """Takes the place of the inspector; `packets` are the packets that a sniffer would have captured."""
 
     def __init__(self) -> None:
         super().__init__("capture")
@@ -41,7 +43,7 @@ class Recorder(Inspector):
         tls: bool = False,
         midstream: bool = False,
     ) -> list[Line]:
-        """The three packets that begin a connection."""
+        """Add the handshake of a connection."""
         self._flows[number] = _Flow((_endpoint(client), _endpoint(server)))
         self._send(number, 0, at, flags=SYN)
         self._send(number, 1, at, flags=SYN_ACK)
@@ -49,11 +51,11 @@ class Recorder(Inspector):
         return []
 
     def tick(self, *, at: int) -> list[Line]:
-        """Nothing: in a capture time is what its packets say."""
+        """Do nothing: the time of a capture is that of its packets."""
         return []
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
-        """One packet; stories are short."""
+        """Add one packet; stories are short."""
         self._send(number, int(direction is Direction.RESPONSE), at, data)
         return []
 
@@ -66,7 +68,7 @@ class Recorder(Inspector):
         how: str | None = None,
         unacknowledged: tuple[Direction, int] | None = None,
     ) -> list[Line]:
-        """A FIN of both, or the reset of one; before it, the last bytes of a direction again."""
+        """Add the FINs of both sides, or the reset of one; before them, retransmissions of the last bytes."""
         if unacknowledged is not None:
             direction, times = unacknowledged
             self._send_again(number, int(direction is Direction.RESPONSE), times - 1, until=at)
@@ -77,7 +79,7 @@ class Recorder(Inspector):
         return []
 
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
-        """The SYN, and the reset that answers it or a second SYN."""
+        """Add the SYN, and the reset that answers it or a second SYN."""
         self._flows[number] = _Flow((_endpoint(failed.client), _endpoint(failed.server)))
         self._send(number, 0, since, flags=SYN)
         if failed.reason is ConnectFailure.REFUSED:
@@ -106,7 +108,7 @@ class Recorder(Inspector):
 
 
 def record_story(story: str) -> bytes:
-    """The capture file of a story; the same story gives the same bytes."""
+    """Return the capture file of a story; the same story gives the same bytes."""
     recorder = Recorder()
     Teller(recorder).tell(story)
     return pcap(recorder.packets)

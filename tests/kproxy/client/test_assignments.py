@@ -1,4 +1,4 @@
-"""FIELD=VALUE becomes the values of a request, or one sentence that says why not."""
+"""FIELD=VALUE becomes the values of a request, or an error of one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.client.assignments import assign, from_json
 from kproxy.errors import UserError
 
 
-def assigned(api: str, version: int, *texts: str) -> dict[str, object]:
+def assign_all(api: str, version: int, *texts: str) -> dict[str, object]:
     values: dict[str, object] = {}
     for text in texts:
         assign(layout(f"{api}Request", version), values, text)
@@ -42,8 +42,8 @@ def assigned(api: str, version: int, *texts: str) -> dict[str, object]:
         ("AlterClientQuotas", 1, ["entries.ops.value=1.5"], {"entries": [{"ops": [{"value": 1.5}]}]}),
     ],
 )  # fmt: skip
-def test_values(api: str, version: int, texts: list[str], expected: object) -> None:
-    assert assigned(api, version, *texts) == expected
+def test_assigns_values_by_path(api: str, version: int, texts: list[str], expected: object) -> None:
+    assert assign_all(api, version, *texts) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_values(api: str, version: int, texts: list[str], expected: object) -> N
         ("Produce", 'topic_data.partition_data.records={"headers": [1]}', "headers are an object"),
     ],
 )
-def test_mistakes_get_one_sentence(api: str, text: str, sentence: str) -> None:
+def test_reports_a_mistake_in_one_sentence(api: str, text: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence) as raised:
-        assigned(api, 12, text)
+        assign_all(api, 12, text)
     assert "\n" not in str(raised.value)
 
 
-def test_records_are_a_batch() -> None:
+def test_records_become_a_batch() -> None:
     path = "topic_data.partition_data.records"
-    values = assigned("Produce", 9, f'{path}=[{{"key": "k", "value": {{"a": 1}}, "headers": {{"h": null}}}}, "text"]')
+    values = assign_all("Produce", 9, f'{path}=[{{"key": "k", "value": {{"a": 1}}, "headers": {{"h": null}}}}, "text"]')
     [batch] = records.decode(values["topic_data"][0]["partition_data"][0]["records"])  # type: ignore[index]
     assert batch["crc_valid"] is True
     assert [(record["key"], record["value"]) for record in batch["records"]] == [(b"k", b'{"a":1}'), (None, b"text")]

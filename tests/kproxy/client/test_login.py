@@ -1,4 +1,4 @@
-"""Logins with every mechanism, at the built-in broker and at a server that does not know the password."""
+"""Logins with every mechanism, to the built-in broker and to a server that does not know the password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKEN = unsecured_token({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
 SERVED = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}
 
 
-async def logged_in(bootstrap: str, login: ClientLogin) -> None:
+async def try_login(bootstrap: str, login: ClientLogin) -> None:
     connection = await connect(parse_upstream(bootstrap), 10)
     try:
         await log_in(connection, login, await fetch_versions(connection))
@@ -26,25 +26,25 @@ async def logged_in(bootstrap: str, login: ClientLogin) -> None:
 
 @pytest.mark.kproxy_broker(**SERVED)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-async def test_a_password(kproxy_broker: BrokerThread, mechanism: str) -> None:
-    await logged_in(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame"))
+async def test_logs_in_with_a_password(kproxy_broker: BrokerThread, mechanism: str) -> None:
+    await try_login(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame"))
     with pytest.raises(UserError, match="the broker rejects the login: Authentication failed") as raised:
-        await logged_in(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame-wrong"))
+        await try_login(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame-wrong"))
     assert "sesame" not in str(raised.value)
 
 
 @pytest.mark.kproxy_broker(**SERVED)
-async def test_a_token(kproxy_broker: BrokerThread) -> None:
-    await logged_in(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN))
+async def test_logs_in_with_a_token(kproxy_broker: BrokerThread) -> None:
+    await try_login(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN))
     with pytest.raises(UserError, match="the broker rejects the login") as raised:
-        await logged_in(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN[:-20] + "."))
+        await try_login(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN[:-20] + "."))
     assert TOKEN[:20] not in str(raised.value)
 
 
 @pytest.mark.kproxy_broker(sasl=("PLAIN",), users={"alice": "sesame"})
-async def test_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerThread) -> None:
+async def test_reports_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerThread) -> None:
     with pytest.raises(UserError, match="does not accept SCRAM-SHA-256: it offers PLAIN; pass --sasl-mechanism"):
-        await logged_in(kproxy_broker.bootstrap, ClientLogin("SCRAM-SHA-256", "alice", "sesame"))
+        await try_login(kproxy_broker.bootstrap, ClientLogin("SCRAM-SHA-256", "alice", "sesame"))
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ async def test_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerThread) ->
         ("r={nonce}x,s=AAAA,i=4096", "\xff", "does not prove that it knows the password"),
     ],
 )
-def test_a_broker_that_cannot_be_trusted(first: str, final: str, sentence: str) -> None:
+def test_rejects_an_untrustworthy_broker(first: str, final: str, sentence: str) -> None:
     steps = ClientLogin("SCRAM-SHA-256", "alice", "sesame").steps()
     nonce = next(steps).decode().partition("r=")[2]
-    with pytest.raises(Exception, match=sentence):  # noqa: PT012  # at either message
+    with pytest.raises(Exception, match=sentence):  # noqa: PT012  # either message may raise
         steps.send(first.format(nonce=nonce).encode())
         steps.send(final.encode())
 
 
-def test_the_password_is_not_in_its_repr() -> None:
+def test_repr_does_not_show_the_password() -> None:
     login = ClientLogin("PLAIN", "alice", "sesame")
     assert "sesame" not in repr(login) + str(login)

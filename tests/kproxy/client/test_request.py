@@ -1,4 +1,4 @@
-"""Every request that Kafka knows can be written with its defaults, and decodes again."""
+"""Every request of Kafka can be encoded with its defaults and decodes again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.client.request import ClientRequest
 
 
 @pytest.mark.parametrize("api", schemas.apis(), ids=lambda api: api.name)
-def test_defaults_decode(api: schemas.Api) -> None:
+def test_request_with_defaults_decodes(api: schemas.Api) -> None:
     for version in api.versions:
         frame = ClientRequest(api, version, {}).frame(7, "me")
         message = read_request(frame)

@@ -1,4 +1,4 @@
-"""Traffic for tests, made of exchanges as short tuples."""
+"""Traffic for tests, made from exchanges as short tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two bodies are compared field by field; what may differ is not a difference."""
+"""Bodies are compared field by field, except for values that may differ."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_ids_addresses_and_times_may_differ() -> None:
     assert pairs[ValueKind.NODE_ID, "brokers[0].node_id"] == (1, 0)
 
 
-def test_a_kind_can_be_compared_nevertheless() -> None:
-    got = differences({"cluster_id": "x"}, {"cluster_id": "y"}, may_differ=frozenset())
-    assert got == [("cluster_id", "x", "y", DifferenceKind.VALUE)]
+def test_any_kind_of_value_can_be_compared() -> None:
+    result = differences({"cluster_id": "x"}, {"cluster_id": "y"}, may_differ=frozenset())
+    assert result == [("cluster_id", "x", "y", DifferenceKind.VALUE)]
 
 
-def test_no_value_corresponds_only_to_no_value() -> None:
+def test_missing_value_corresponds_only_to_a_missing_value() -> None:
     assert differences({"controller_id": 1}, {"controller_id": -1}) == [("controller_id", 1, -1, DifferenceKind.VALUE)]
     assert compare({"controller_id": -1}, {"controller_id": -1}) == BodyComparison()
 
@@ -67,13 +67,13 @@ def test_node_ids_in_an_array_may_differ_but_not_their_number() -> None:
     assert differences(a, b) == [("isr_nodes[1]", 2, None, DifferenceKind.ONLY_IN_A)]
 
 
-def test_of_two_versions_only_common_fields_are_compared() -> None:
+def test_compares_only_common_fields_of_two_versions() -> None:
     a, b = {"error_code": 0, "old": 1}, {"error_code": 1, "new": 2}
     assert len(differences(a, b)) == 3
     assert differences(a, b, same_layout=False) == [("error_code", 0, 1, DifferenceKind.ERROR_CODE)]
 
 
-def test_fields_of_a_payload_have_its_kinds() -> None:
+def test_fields_of_a_payload_have_kinds() -> None:
     def body(leader: str, url: str) -> dict[str, Any]:
         return {
             "assignment": {"type": "ConnectAssignment", "version": 0, "data": {"leader": leader, "leader_url": url}}
@@ -90,30 +90,35 @@ def test_bytes_are_equal_to_their_base64_and_secrets_to_each_other() -> None:
     assert differences({"auth_bytes": "(redacted, 9 bytes)"}, {"auth_bytes": "(redacted, 12 bytes)"}) == []
 
 
-def test_a_deep_body_raises_nothing() -> None:
+def test_compares_a_deeply_nested_body() -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"x": deep}
     assert differences(deep, deep) == []
 
 
-def test_special_timestamps_are_compared_and_times_are_not() -> None:
-    def asked(timestamp: int) -> dict[str, Any]:
+def test_compares_special_timestamps_but_not_times() -> None:
+    def list_offsets(timestamp: int) -> dict[str, Any]:
         return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
 
     pairs = [(-1, -2), (-1, 1_700_000_000_000), (1_600_000_000_000, 1_700_000_000_000), (-1, -1)]
-    found = [len(compare_bodies("ListOffsetsRequest", asked(a), asked(b)).differences) for a, b in pairs]
-    assert found == [1, 1, 0, 0]
+    counts = [len(compare_bodies("ListOffsetsRequest", list_offsets(a), list_offsets(b)).differences) for a, b in pairs]
+    assert counts == [1, 1, 0, 0]
 
 
-def test_the_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
-    def fetched(*partitions: int) -> dict[str, Any]:
+def test_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
+    def with_partitions(*partitions: int) -> dict[str, Any]:
         return {
             "topics": [{"name": "orders", "partitions": [{"partition_index": partition} for partition in partitions]}]
         }
 
     pairs = [((0, 1), (2, 3)), ((0, 1), (0, 2)), ((0, 1), (3,))]
-    found = [len(compare_bodies("OffsetFetchResponse", fetched(*a), fetched(*b)).differences) for a, b in pairs]
-    assert found == [0, 0, 1]
-    listed = [len(compare_bodies("MetadataResponse", fetched(*a), fetched(*b)).differences) for a, b in pairs]
-    assert listed == [4, 2, 3]
+    counts = [
+        len(compare_bodies("OffsetFetchResponse", with_partitions(*a), with_partitions(*b)).differences)
+        for a, b in pairs
+    ]
+    assert counts == [0, 0, 1]
+    metadata_counts = [
+        len(compare_bodies("MetadataResponse", with_partitions(*a), with_partitions(*b)).differences) for a, b in pairs
+    ]
+    assert metadata_counts == [4, 2, 3]

@@ -1,4 +1,4 @@
-"""Traces are aligned by connection and exchange; what depends on timing is no difference."""
+"""Traces are aligned by connection and exchange; effects of timing are not differences."""
 
 from __future__ import annotations
 
@@ -20,50 +20,48 @@ METADATA: Exchange = ("Metadata", 12, OK)
 CREATE: Exchange = ("CreateTopics", 7, OK)
 JOIN: Exchange = ("JoinGroup", 7, {"error_code": 0, "member_id": "m-1", "generation_id": 1})
 FETCH: Exchange = ("Fetch", 12, {"error_code": 0, "session_id": 7, "responses": []})
-BEAT: Exchange = ("Heartbeat", 4, OK)
+HEARTBEAT: Exchange = ("Heartbeat", 4, OK)
 
 
 def differences(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> list[tuple[Any, ...]]:
     return [
         (difference.aspect, difference.api, difference.path, difference.a, difference.b)
-        for difference in compared(a, b, **options).differences
+        for difference in compare(a, b, **options).differences
     ]
 
 
-def compared(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficComparison:
+def compare(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficComparison:
     return compare_traffic(a, b, **options)
 
 
 def test_equal_traffic_has_no_differences() -> None:
-    comparison = compared(
-        traffic([API_VERSIONS, METADATA, JOIN, FETCH]), traffic([API_VERSIONS, METADATA, JOIN, FETCH])
-    )
+    comparison = compare(traffic([API_VERSIONS, METADATA, JOIN, FETCH]), traffic([API_VERSIONS, METADATA, JOIN, FETCH]))
     assert (comparison.differences, comparison.notes, comparison.pairs) == ([], [], 3)
 
 
-def test_an_additional_metadata_shifts_nothing() -> None:
-    failed: Exchange = ("CreateTopics", 7, {"error_code": 3})
-    a, b = traffic([API_VERSIONS, CREATE, CREATE]), traffic([API_VERSIONS, METADATA, CREATE, METADATA, failed])
+def test_additional_metadata_requests_do_not_disturb_the_alignment() -> None:
+    failed_create: Exchange = ("CreateTopics", 7, {"error_code": 3})
+    a, b = traffic([API_VERSIONS, CREATE, CREATE]), traffic([API_VERSIONS, METADATA, CREATE, METADATA, failed_create])
     assert differences(a, b) == [(Aspect.ERROR_CODE, "CreateTopics", "error_code", 0, 3)]
-    assert compared(a, b).notes == ["additional routine requests, not compared: 2 Metadata"]
+    assert compare(a, b).notes == ["additional routine requests, not compared: 2 Metadata"]
 
 
 def test_metadata_may_come_before_or_after_another_request() -> None:
     assert differences(traffic([METADATA, CREATE, JOIN]), traffic([CREATE, JOIN, METADATA])) == []
 
 
-def test_the_number_of_polls_is_no_difference_but_their_values_are() -> None:
-    a, b = traffic([JOIN, *[FETCH, BEAT] * 9]), traffic([JOIN, FETCH, BEAT, BEAT])
+def test_number_of_polls_may_differ_but_not_their_values() -> None:
+    a, b = traffic([JOIN, *[FETCH, HEARTBEAT] * 9]), traffic([JOIN, FETCH, HEARTBEAT, HEARTBEAT])
     assert differences(a, b) == []
-    assert compared(a, b).notes == [
+    assert compare(a, b).notes == [
         "repeated requests, whose number may differ (A and B): Fetch 9 and 1, Heartbeat 9 and 2"
     ]
     rebalance: Exchange = ("Heartbeat", 4, {"error_code": 27})
-    b = traffic([JOIN, FETCH, BEAT, rebalance])
+    b = traffic([JOIN, FETCH, HEARTBEAT, rebalance])
     assert differences(a, b) == [(Aspect.ERROR_CODE, "Heartbeat", "error_code", [], [27])]
 
 
-def test_a_fetch_session_that_is_never_created_is_a_difference_and_offsets_of_fetches_are_none() -> None:
+def test_missing_fetch_session_is_a_difference_but_offsets_are_not() -> None:
     def fetch(session: int, offset: int) -> Exchange:
         partitions = [{"partition_index": 0, "high_watermark": offset, "records": []}]
         return ("Fetch", 12, {"session_id": session, "responses": [{"topic": "orders", "partitions": partitions}]})
@@ -72,18 +70,18 @@ def test_a_fetch_session_that_is_never_created_is_a_difference_and_offsets_of_fe
     assert differences(a, b) == [(Aspect.FIELD, "Fetch", "session_id", ["(some)"], [0])]
 
 
-def test_a_poll_without_a_response_before_others_with_one_is_a_difference() -> None:
-    def produced(*responses: object, acks: int = -1) -> RecordedTraffic:
+def test_poll_without_a_response_is_a_difference_unless_it_is_the_last() -> None:
+    def produce_traffic(*responses: object, acks: int = -1) -> RecordedTraffic:
         return traffic([("Produce", 9, response, {"acks": acks}) for response in responses])
 
-    assert differences(produced(OK, OK, OK), produced(OK, OK, None)) == []  # in flight at the end
-    assert differences(produced(OK, OK, OK), produced(OK, None, OK)) == [
+    assert differences(produce_traffic(OK, OK, OK), produce_traffic(OK, OK, None)) == []  # in flight at the end
+    assert differences(produce_traffic(OK, OK, OK), produce_traffic(OK, None, OK)) == [
         (Aspect.RESPONSE, "Produce", "", "received", "none")
     ]
-    assert differences(produced(OK, OK, acks=0), produced(None, OK, acks=0)) == []
+    assert differences(produce_traffic(OK, OK, acks=0), produce_traffic(None, OK, acks=0)) == []
 
 
-def test_how_records_are_batched_is_no_difference() -> None:
+def test_batching_of_records_is_not_a_difference() -> None:
     def produce(offset: int, *records: int) -> Exchange:
         batch = {"compression": "none", "last_offset": 4, "records": [{"value": record} for record in records]}
         data = [{"index": record % 2, "records": [batch]} for record in records]
@@ -96,69 +94,74 @@ def test_how_records_are_batched_is_no_difference() -> None:
     assert differences(a, traffic([produce(-1, 1)])) == [(Aspect.FIELD, "Produce", path, ["(some)"], [-1])]
 
 
-def test_requests_to_a_broker_that_was_not_ready_are_only_noted() -> None:
+def test_requests_to_a_broker_that_is_not_ready_are_only_noted() -> None:
     a = traffic([("InitProducerId", 4, {"error_code": 15}), ("InitProducerId", 4, OK)])
     b = traffic([("InitProducerId", 4, OK)])
     assert differences(a, b) == []
-    assert compared(a, b).notes == [
+    assert compare(a, b).notes == [
         "requests to a broker that was not ready, not compared (A and B): InitProducerId 1 and 0"
     ]
     assert [difference[0] for difference in differences(a, b, complete=True)] == [Aspect.ERROR_CODE, Aspect.REQUEST]
-    failed = traffic([("InitProducerId", 4, {"error_code": 53})])
-    assert differences(failed, b) == [(Aspect.ERROR_CODE, "InitProducerId", "error_code", 53, 0)]
+    failed_init = traffic([("InitProducerId", 4, {"error_code": 53})])
+    assert differences(failed_init, b) == [(Aspect.ERROR_CODE, "InitProducerId", "error_code", 53, 0)]
 
 
-def test_coordinators_are_paired_by_what_is_coordinated() -> None:
-    def find(key: str, key_type: int, code: int = 0) -> Exchange:
+def test_coordinator_requests_are_paired_by_key_and_type() -> None:
+    def find_coordinator(key: str, key_type: int, code: int = 0) -> Exchange:
         return ("FindCoordinator", 2, {"error_code": code}, {"key": key, "key_type": key_type})
 
-    a, b = traffic([find("g", 0), find("t", 1)]), traffic([find("t", 1), find("g", 0)])
+    a, b = (
+        traffic([find_coordinator("g", 0), find_coordinator("t", 1)]),
+        traffic([find_coordinator("t", 1), find_coordinator("g", 0)]),
+    )
     assert differences(a, b) == []
-    assert differences(a, traffic([find("t", 1), find("h", 0)])) == [(Aspect.FIELD, "FindCoordinator", "key", "g", "h")]
+    assert differences(a, traffic([find_coordinator("t", 1), find_coordinator("h", 0)])) == [
+        (Aspect.FIELD, "FindCoordinator", "key", "g", "h")
+    ]
 
 
-def test_members_are_compared_in_any_order_because_their_ids_are_random() -> None:
-    def joined(*topics: str) -> RecordedTraffic:
+def test_members_are_compared_in_any_order() -> None:
+    def group_with_topics(*topics: str) -> RecordedTraffic:
         members = [{"member_id": f"m-{number}", "topic": topic} for number, topic in enumerate(topics)]
         return traffic([("JoinGroup", 7, {"member_id": "m-0", "members": members})])
 
-    assert differences(joined("x", "y"), joined("y", "x")) == []
-    assert len(differences(joined("x", "y"), joined("y", "z"))) > 0
+    assert differences(group_with_topics("x", "y"), group_with_topics("y", "x")) == []
+    assert len(differences(group_with_topics("x", "y"), group_with_topics("y", "z"))) > 0
 
 
-def test_text_that_may_differ() -> None:
-    def created(run: int) -> RecordedTraffic:
+def test_ignores_text_that_may_differ() -> None:
+    def traffic_of_run(run: int) -> RecordedTraffic:
         body = {"topics": [{"name": f"orders-{run}"}]}
-        told = lines([("CreateTopics", 7, body, body)], client_ids=(f"app-{run}",))
-        return traffic_of("x.jsonl", told, text=re.compile(r"(?<=-)\d+"))
+        recorded_lines = lines([("CreateTopics", 7, body, body)], client_ids=(f"app-{run}",))
+        return traffic_of("x.jsonl", recorded_lines, text=re.compile(r"(?<=-)\d+"))
 
-    assert differences(created(1), created(23)) == []
+    assert differences(traffic_of_run(1), traffic_of_run(23)) == []
 
 
-def test_a_request_of_an_earlier_connection_with_that_id_is_not_answered() -> None:
-    [asked, answer] = lines([("Metadata", 12, {})])
-    assert isinstance(asked, RequestLine)
-    ends = CloseLine(v=1, ts=asked.ts, connection_id=asked.connection_id, client="c", server="s")
-    [connection] = traffic_of("x.jsonl", [asked, ends, answer]).connections
+def test_response_does_not_answer_a_request_of_an_earlier_connection() -> None:
+    [request_line, response_line] = lines([("Metadata", 12, {})])
+    assert isinstance(request_line, RequestLine)
+    close_line = CloseLine(v=1, ts=request_line.ts, connection_id=request_line.connection_id, client="c", server="s")
+    [connection] = traffic_of("x.jsonl", [request_line, close_line, response_line]).connections
     assert [exchange.response for exchange in connection.exchanges] == [None]
-    [connection] = traffic_of("x.jsonl", [asked, answer, ends]).connections
-    assert [exchange.response for exchange in connection.exchanges] == [answer]
+    [connection] = traffic_of("x.jsonl", [request_line, response_line, close_line]).connections
+    assert [exchange.response for exchange in connection.exchanges] == [response_line]
 
 
 def test_polls_that_only_one_side_sends_are_a_difference() -> None:
-    assert differences(traffic([JOIN, BEAT, BEAT]), traffic([JOIN])) == [
+    assert differences(traffic([JOIN, HEARTBEAT, HEARTBEAT]), traffic([JOIN])) == [
         (Aspect.REQUEST, "Heartbeat", "", "sent", "sent")
     ]
 
 
-def test_connections_are_paired_by_what_they_do() -> None:
+def test_connections_are_paired_by_their_requests() -> None:
     creating, joining = [API_VERSIONS, METADATA, CREATE, CREATE], [API_VERSIONS, JOIN]
     assert differences(traffic(creating, joining), traffic(joining, creating)) == []
-    other = traffic(creating, joining, client_ids=("app-77", "app"))
-    assert differences(traffic(creating, joining), other) == []
+    renamed = traffic(creating, joining, client_ids=("app-77", "app"))
+    assert differences(traffic(creating, joining), renamed) == []
 
 
-def test_a_request_may_be_sent_on_another_connection() -> None:
+def test_request_may_be_sent_on_a_different_connection() -> None:
     telemetry: Exchange = ("GetTelemetrySubscriptions", 0, OK)
     a, b = traffic([METADATA, CREATE, telemetry], [JOIN]), traffic([METADATA, CREATE], [JOIN, telemetry])
     assert differences(a, b) == []
@@ -173,51 +176,53 @@ def test_a_request_may_be_sent_on_another_connection() -> None:
         ([JOIN, CREATE, CREATE], [CREATE, CREATE, JOIN], (Aspect.ORDER, "JoinGroup", "", "#0:0", "#0:2")),
     ],
 )
-def test_what_differs(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
+def test_reports_a_difference(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
     assert differences(traffic(a), traffic(b)) == [expected]
 
 
-def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
+def test_last_request_may_be_in_flight_when_the_recording_ends() -> None:
     a, b = traffic([JOIN, CREATE]), traffic([JOIN, ("CreateTopics", 7, None)])
     assert differences(a, b) == []
-    assert compared(a, b).notes == ["no response in B to the last request of a connection: CreateTopics v7 #0:1"]
+    assert compare(a, b).notes == ["no response in B to the last request of a connection: CreateTopics v7 #0:1"]
     assert differences(a, b, complete=True) == [(Aspect.RESPONSE, "CreateTopics", "", "received", "none")]
 
 
-def test_a_connection_that_does_something_is_a_difference() -> None:
-    comparison = compared(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
+def test_additional_connection_is_a_difference_unless_it_is_routine() -> None:
+    comparison = compare(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
     assert [(difference.aspect, difference.a, difference.why) for difference in comparison.differences] == [
         (Aspect.CONNECTION, "1 Metadata, 1 CreateTopics", DifferenceKind.ONLY_IN_A)
     ]
-    routine = compared(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
+    routine = compare(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
     assert "a connection of app only in A: 1 ApiVersions, 1 Fetch" in routine.notes
 
 
-def test_findings_of_one_side_come_first_unless_they_are_hidden() -> None:
+def test_findings_of_one_side_come_first_unless_hidden() -> None:
     a, b = traffic([CREATE], finding="L001"), traffic([("CreateTopics", 7, {"error_code": 1})])
     assert [difference[0] for difference in differences(a, b)] == [Aspect.FINDING, Aspect.ERROR_CODE]
     assert [difference[0] for difference in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
 
 
-def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
-    def joins(member: str | None) -> RecordedTraffic:
+def test_difference_is_listed_once_with_its_versions_and_count() -> None:
+    def join_traffic(member: str | None) -> RecordedTraffic:
         body = {"member_id": member, "members": [{"user": 1, "x": member}, {"user": 2, "x": member}]}
         return traffic([("JoinGroup", version, body) for version in (1, 2, 3)])
 
-    made = compared(joins("m"), joins(None)).differences
-    assert [(difference.path, difference.count, difference.versions) for difference in made] == [
+    result = compare(join_traffic("m"), join_traffic(None)).differences
+    assert [(difference.path, difference.count, difference.versions) for difference in result] == [
         ("member_id", 3, [(1, 1), (2, 2), (3, 3)]),
         ("members[].x", 6, [(1, 1), (2, 2), (3, 3)]),
     ]
 
 
-def test_api_versions_are_named() -> None:
-    def serves(newest: int) -> RecordedTraffic:
+def test_difference_in_api_versions_names_the_api() -> None:
+    def api_versions_up_to(newest: int) -> RecordedTraffic:
         return traffic([("ApiVersions", 3, {"api_keys": [{"api_key": 1, "max_version": newest}]})])
 
-    assert differences(serves(12), serves(17)) == [(Aspect.FIELD, "ApiVersions", "api_keys[Fetch].max_version", 12, 17)]
+    assert differences(api_versions_up_to(12), api_versions_up_to(17)) == [
+        (Aspect.FIELD, "ApiVersions", "api_keys[Fetch].max_version", 12, 17)
+    ]
 
 
-def test_long_connections_are_aligned_too() -> None:
+def test_aligns_long_connections() -> None:
     a, b = [CREATE, JOIN] * 600, [CREATE, JOIN] * 600 + [CREATE]
     assert [difference[:2] for difference in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "CreateTopics")]

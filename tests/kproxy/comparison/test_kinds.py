@@ -1,4 +1,4 @@
-"""The table of values that may differ names fields that exist."""
+"""The table of values that may differ names existing fields."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def names_in(message: str) -> set[str]:
     return {name for version in versions(message) for name in fields(layout(message, version))}
 
 
-def test_every_field_of_the_table_is_one_of_kafkas() -> None:
-    known = set().union(*map(names_in, {*schemas.message_names(), *PAYLOADS})) | RECORD_DATA
-    assert set(_BY_FIELD) - known == set()
+def test_every_field_of_the_table_exists_in_kafka() -> None:
+    known_fields = set().union(*map(names_in, {*schemas.message_names(), *PAYLOADS})) | RECORD_DATA
+    assert set(_BY_FIELD) - known_fields == set()
     for message, name in _IN_MESSAGE:
         assert name in names_in(message), (message, name)
 
 
-def test_a_name_has_another_meaning_in_some_messages() -> None:
+def test_kind_of_a_name_depends_on_the_message() -> None:
     assert kind_of("JoinGroupResponse", "leader") is ValueKind.MEMBER_ID
     assert kind_of("MetadataResponse", "leader_id") is ValueKind.NODE_ID
     assert kind_of("DescribeAclsResponse", "host") is None
     assert kind_of("MetadataResponse", "name") is None
 
 
-def test_only_a_kind_with_none_can_be_unset() -> None:
+def test_only_kinds_with_an_empty_value_can_be_unset() -> None:
     assert is_unset(ValueKind.PRODUCER_ID, -1)
     assert is_unset(ValueKind.SESSION_ID, 0)
     assert not is_unset(ValueKind.PRODUCER_ID, 0)

@@ -1,4 +1,4 @@
-"""Control sockets of tests are apart from those of whoever runs the tests."""
+"""Keep the control sockets of tests apart from those of the user."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kproxy.control import paths
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets() -> Iterator[Path]:
-    """Where proxies of this module have their sockets: a short path, since that of a Unix socket may not be long."""
+    """The directory of control sockets of this module, with a short path: that of a Unix socket is limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", directory)
         patch.setenv("TMPDIR", directory)
-        patch.setattr(paths, "_GREETING_S", 20)  # an inspector on a busy machine begins when it has the time
+        patch.setattr(paths, "_GREETING_S", 20)  # an inspector may start late on a busy machine
         yield Path(directory) / "kproxy"

@@ -1,4 +1,4 @@
-"""A viewer of plain bytes, so that the protocol is tested and not the client."""
+"""A viewer without the client library, to test the protocol itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class RawViewer:
-    """Connected to a control socket; every read gives up after ten seconds."""
+    """A connection to a control socket; every read times out after ten seconds."""
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -30,18 +30,18 @@ class RawViewer:
     def line(self) -> dict[str, Any]:
         """The next line; empty at the end."""
         try:
-            read = self._stream.readline()
-        except ConnectionResetError:  # it was cut off before it was heard to the end
+            raw = self._stream.readline()
+        except ConnectionResetError:  # it was disconnected before its last bytes were read
             return {}
-        return json.loads(read) if read else {}
+        return json.loads(raw) if raw else {}
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """The reply; lines of the trace that come before it are passed over."""
+        """Send a request and return the reply; lines of the trace before it are skipped."""
         self.send(**request)
         while "kind" in (line := self.line()):
             pass
         return line
 
     def rest(self) -> list[dict[str, Any]]:
-        """What comes up to the end."""
+        """All lines up to the end."""
         return list(iter(self.line, {}))

@@ -1,4 +1,4 @@
-"""The viewer's side, before a proxy that says whatever the test has it say."""
+"""The client of the control socket, connected to a fake proxy."""
 
 from __future__ import annotations
 
@@ -22,38 +22,40 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_blocks_the_event_loop() -> Iterator[None]:
+def _detect_blocking() -> Iterator[None]:
     with blockbuster_ctx("kproxy"):
         yield
 
 
 @pytest.fixture
 def path(sockets: Path) -> Iterator[Path]:
-    yield (made := sockets.parent / "fake.sock")
-    made.unlink(missing_ok=True)
+    yield (socket_path := sockets.parent / "fake.sock")
+    socket_path.unlink(missing_ok=True)
 
 
 @asynccontextmanager
 async def proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
-    """A fake proxy at `path`; the test fails rather than wait for more than ten seconds."""
+    """A fake proxy at `path`; the test fails after ten seconds."""
 
-    async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.append(asyncio.current_task())
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.append(asyncio.current_task())
         with suppress(ConnectionError):
             await serve(reader, writer)
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
 
-    serving: list[asyncio.Task[None] | None] = []
+    handlers: list[asyncio.Task[None] | None] = []
     async with asyncio.timeout(10):
-        server = await asyncio.start_unix_server(guarded, str(path))
+        server = await asyncio.start_unix_server(handle, str(path))
         async with server:
             yield
-        await asyncio.gather(*(each for each in serving if each))  # a client may be gone before it was answered
+        await asyncio.gather(
+            *(handler for handler in handlers if handler)
+        )  # a client may be gone before it gets its reply
 
 
-def saying(*pieces: bytes, stay: bool = False) -> Serve:
+def send_pieces(*pieces: bytes, stay: bool = False) -> Serve:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
             writer.write(piece)
@@ -69,36 +71,43 @@ def line(number: int, size: int = 0) -> bytes:
     return b'{"kind":"request","n":%d,"fill":"%b"}\n' % (number, b"x" * size)
 
 
-async def test_greets_and_gives_lines_as_they_are(path: Path) -> None:
-    said = HELLO + line(1) + line(2, 300_000) + line(3)
-    pieces = [said[start : start + 1000] for start in range(0, len(said), 1000)]
-    async with proxy(path, saying(*pieces)), connect(path) as client:
+async def test_reads_the_greeting_and_unchanged_lines(path: Path) -> None:
+    data = HELLO + line(1) + line(2, 300_000) + line(3)
+    pieces = [data[start : start + 1000] for start in range(0, len(data), 1000)]
+    async with proxy(path, send_pieces(*pieces)), connect(path) as client:
         assert (client.greeting.pid, client.greeting.kproxy) == (4711, "9.9")
         assert [line async for line in client] == [line(1), line(2, 300_000), line(3)]
-        assert [line async for line in client] == []  # it has ended, and stays so
+        assert [line async for line in client] == []  # it stays at its end
 
 
-async def test_replies_find_who_asked_among_lines(path: Path) -> None:
+async def test_replies_between_lines_reach_their_callers(path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO)
-        asked = [json.loads(await reader.readline()) for _ in range(2)]
-        assert [(request["do"], request.get("frames")) for request in asked] == [("watch", True), ("connections", None)]
+        requests = [json.loads(await reader.readline()) for _ in range(2)]
+        assert [(request["do"], request.get("frames")) for request in requests] == [
+            ("watch", True),
+            ("connections", None),
+        ]
         writer.write(line(1) + b'{"id":"somebody else\'s"}\n{"id":[1]}\n')
-        writer.write(json.dumps({"id": asked[1]["id"], "connections": []}).encode() + b"\n" + line(2))
-        writer.write(json.dumps({"id": asked[0]["id"], "watching": True}).encode() + b"\n" + line(3))
+        writer.write(json.dumps({"id": requests[1]["id"], "connections": []}).encode() + b"\n" + line(2))
+        writer.write(json.dumps({"id": requests[0]["id"], "watching": True}).encode() + b"\n" + line(3))
         await reader.read()
 
     async with proxy(path, serve), connect(path) as client:
-        watched, listed = await asyncio.gather(client.ask("watch", frames=True), client.ask("connections"))
-        assert (watched["watching"], listed["connections"]) == (True, [])
+        watch_reply, connections_reply = await asyncio.gather(
+            client.ask("watch", frames=True), client.ask("connections")
+        )
+        assert (watch_reply["watching"], connections_reply["connections"]) == (True, [])
         assert [await anext(client) for _ in range(3)] == [line(1), line(2), line(3)]
 
 
-async def test_an_error_in_a_reply_is_raised_where_it_was_asked(path: Path) -> None:
+async def test_error_in_a_reply_is_raised_by_the_call(path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO)
-        while asked := await reader.readline():
-            writer.write(json.dumps({"id": json.loads(asked)["id"], "error": "no command 'dance'"}).encode() + b"\n")
+        while raw_request := await reader.readline():
+            writer.write(
+                json.dumps({"id": json.loads(raw_request)["id"], "error": "no command 'dance'"}).encode() + b"\n"
+            )
 
     async with proxy(path, serve), connect(path) as client:
         for _ in range(2):
@@ -107,7 +116,7 @@ async def test_an_error_in_a_reply_is_raised_where_it_was_asked(path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("data", "message"),
     [
         (b"", "the proxy has ended"),
         (HELLO[:20], "the proxy has ended"),
@@ -118,39 +127,42 @@ async def test_an_error_in_a_reply_is_raised_where_it_was_asked(path: Path) -> N
         (HELLO.replace(b'"protocol": 1', b'"protocol": 2'), "kproxy 9.9 with control protocol 2, not 1: use the same"),
     ],
 )
-async def test_who_is_no_proxy_of_this_protocol_is_said(path: Path, said: bytes, why: str | None) -> None:
-    async with proxy(path, saying(said)):
-        if why is None:  # lines before the greeting do no harm
+async def test_reports_a_server_that_does_not_speak_this_protocol(path: Path, data: bytes, message: str | None) -> None:
+    async with proxy(path, send_pieces(data)):
+        if message is None:  # lines before the greeting are harmless
             async with connect(path) as client:
                 assert await anext(client) == line(1)
             return
-        with pytest.raises(ControlError, match=why) as raised:
+        with pytest.raises(ControlError, match=message) as raised:
             async with connect(path):
                 pass
         assert str(raised.value).startswith(f"{path}: ")
 
 
-async def test_nobody_is_there(path: Path) -> None:
-    for nowhere, why in ((path, "no running kproxy has its control socket there"), (path / ("x" * 200), "too long")):
-        with pytest.raises(ControlError, match=why):
-            async with connect(nowhere):
+async def test_reports_that_no_proxy_has_the_socket(path: Path) -> None:
+    for missing, message in (
+        (path, "no running kproxy has its control socket there"),
+        (path / ("x" * 200), "too long"),
+    ):
+        with pytest.raises(ControlError, match=message):
+            async with connect(missing):
                 pass
 
 
-async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with proxy(path, saying(HELLO, stay=True)), connect(path) as client:
-        monkeypatch.setattr(module, "_TIMEOUT_S", 0.02)  # the greeting was waited for as long as it took
+async def test_times_out_on_a_silent_proxy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with proxy(path, send_pieces(HELLO, stay=True)), connect(path) as client:
+        monkeypatch.setattr(module, "_TIMEOUT_S", 0.02)  # only now: the greeting may take longer
         with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
             await client.ask("connections")
-    async with proxy(path, saying(stay=True)):
+    async with proxy(path, send_pieces(stay=True)):
         with pytest.raises(ControlError, match="the proxy does not respond"):
             async with connect(path):
                 pass
 
 
-async def test_why_it_was_cut_off_comes_after_the_lines(path: Path) -> None:
+async def test_reason_of_the_disconnect_follows_the_lines(path: Path) -> None:
     async with (
-        proxy(path, saying(HELLO, line(1), b'{"error":"the viewer read nothing for 60 s"}\n')),
+        proxy(path, send_pieces(HELLO, line(1), b'{"error":"the viewer read nothing for 60 s"}\n')),
         connect(path) as client,
     ):
         assert await anext(client) == line(1)
@@ -161,15 +173,15 @@ async def test_why_it_was_cut_off_comes_after_the_lines(path: Path) -> None:
             await client.ask("connections")
 
 
-@pytest.mark.parametrize("said", [b"rubbish\n", b"[1]\n", b'{"id":1,\n', b"x" * 3000])
-async def test_rubbish_ends_it_with_an_error(path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("data", [b"rubbish\n", b"[1]\n", b'{"id":1,\n', b"x" * 3000])
+async def test_invalid_line_raises_an_error(path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_LINE_BYTES", 2000)
-    async with proxy(path, saying(HELLO, said, stay=True)), connect(path) as client:
+    async with proxy(path, send_pieces(HELLO, data, stay=True)), connect(path) as client:
         with pytest.raises(ControlError):
             await anext(client)
 
 
-async def test_a_proxy_that_ends_leaves_no_question_open(path: Path) -> None:
+async def test_end_of_the_proxy_fails_pending_and_later_calls(path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO)
         await reader.readline()
@@ -181,9 +193,7 @@ async def test_a_proxy_that_ends_leaves_no_question_open(path: Path) -> None:
             await client.ask("connections")
 
 
-async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unread_lines_pause_the_proxy_but_not_replies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BUFFER_BYTES", 100_000)
     count = 1000
     sent = 0
@@ -199,9 +209,9 @@ async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
         await reader.read()
 
     async def wait_until_held(client: ControlClient) -> None:
-        before = -1
-        while sent != before or not client._buffered:
-            before = sent
+        last_sent = -1
+        while sent != last_sent or not client._buffered:
+            last_sent = sent
             await asyncio.sleep(0.02)
 
     async with proxy(path, serve), connect(path) as client:
@@ -209,18 +219,18 @@ async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
         assert client._buffered < 500_000
         assert sent < count - 1
         assert (await client.ask("connections"))["connections"] == []
-        assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
+        assert [await anext(client) for _ in range(count)] == [line(request_id, 10_000) for request_id in range(count)]
         assert client._buffered == 0
 
 
-async def test_errors_of_the_block_are_its_own(path: Path) -> None:
-    async with proxy(path, saying(HELLO, stay=True)):
+async def test_does_not_wrap_errors_of_the_with_block(path: Path) -> None:
+    async with proxy(path, send_pieces(HELLO, stay=True)):
         with pytest.raises(FileNotFoundError):
             async with connect(path):
                 raise FileNotFoundError
 
 
-async def test_late_responses_are_no_lines(path: Path) -> None:
+async def test_late_responses_are_not_lines(path: Path) -> None:
     facts = {
         "connection_id": "n-1",
         "correlation_id": 5,
@@ -230,18 +240,18 @@ async def test_late_responses_are_no_lines(path: Path) -> None:
         "wait": "rebalance",
         "why": "w",
     }
-    late = json.dumps({"late": facts | {"later": 1}}).encode() + b"\n"
-    async with proxy(path, saying(HELLO, line(1), late, line(2))), connect(path) as client:
+    announcement = json.dumps({"late": facts | {"later": 1}}).encode() + b"\n"
+    async with proxy(path, send_pieces(HELLO, line(1), announcement, line(2))), connect(path) as client:
         responses: list[LateResponse] = []
         client.on_late = responses.append
         assert [line async for line in client] == [line(1), line(2)]
         assert responses == [LateResponse(**facts)]  # type: ignore[arg-type]
 
 
-async def test_the_greeting_has_the_listeners_of_now(path: Path) -> None:
+async def test_greeting_follows_changes_of_the_listeners(path: Path) -> None:
     changed = b'{"listeners":[{"listen":"127.0.0.1:9093","upstream":"b:9092"}],"later":1}\n'
-    async with proxy(path, saying(HELLO, line(1), changed, line(2))), connect(path) as client:
-        seen: list[list[str]] = []
-        client.on_listeners = lambda: seen.append(client.greeting.pairs)
+    async with proxy(path, send_pieces(HELLO, line(1), changed, line(2))), connect(path) as client:
+        notified: list[list[str]] = []
+        client.on_listeners = lambda: notified.append(client.greeting.pairs)
         assert [line async for line in client] == [line(1), line(2)]
-        assert seen == [["127.0.0.1:9093 -> b:9092"]]
+        assert notified == [["127.0.0.1:9093 -> b:9092"]]

@@ -12,7 +12,7 @@ from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import ControlError
 
 
-def test_only_its_user_may_connect_and_nothing_else_changes(sockets: Path) -> None:
+def test_only_its_user_may_connect(sockets: Path) -> None:
     umask = os.umask(0)
     try:
         control = open_socket()
@@ -22,13 +22,13 @@ def test_only_its_user_may_connect_and_nothing_else_changes(sockets: Path) -> No
     assert control.path == sockets / f"{os.getpid()}.sock"
     assert control.path.lstat().st_mode & 0o777 == 0o600
     with socket.socket(socket.AF_UNIX) as viewer:
-        viewer.connect(str(control.path))  # although nobody has accepted yet
+        viewer.connect(str(control.path))  # although the proxy has not accepted it yet
     control.remove()
     assert not control.path.exists()
     control.remove()
 
 
-def test_a_stale_one_is_replaced_and_one_that_is_used_is_not(sockets: Path) -> None:
+def test_replaces_a_stale_socket_but_not_one_in_use(sockets: Path) -> None:
     path = sockets.parent / "own.sock"
     open_socket(path).socket.close()
     first = open_socket(path)
@@ -37,25 +37,23 @@ def test_a_stale_one_is_replaced_and_one_that_is_used_is_not(sockets: Path) -> N
     first.socket.close()
     second = open_socket(path)
     first.remove()
-    assert path.exists()  # it is the second's
+    assert path.exists()  # it belongs to the second
     second.remove()
     assert not path.exists()
 
 
-def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
-    sockets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_path_cannot_be_taken_while_the_old_socket_is_removed(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sockets.parent / "own.sock"
     old = open_socket(path)
 
-    def unlink(self: Path) -> None:
+    def try_open_and_unlink(self: Path) -> None:
         patch.undo()
         with pytest.raises(ControlError, match="is already in use"):  # otherwise the new socket would be removed now
             open_socket(path)
         self.unlink()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", unlink)
+        patch.setattr(Path, "unlink", try_open_and_unlink)
         old.remove()
     new = open_socket(path)
     old.remove()
@@ -65,7 +63,7 @@ def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "message"),
     [
         ("x" * 108, "is limited to 107 bytes"),
         ("no/such/k.sock", "no such file or directory"),
@@ -73,11 +71,11 @@ def test_a_new_proxy_cannot_take_the_path_while_the_old_one_removes_its_socket(
         ("nul\0", "has no path"),
     ],
 )
-def test_says_why_it_cannot_be_there(sockets: Path, name: str, why: str) -> None:
+def test_reports_why_the_socket_cannot_be_created(sockets: Path, name: str, message: str) -> None:
     (sockets.parent / "taken").touch()
     umask = os.umask(0o22)
     os.umask(umask)
-    with pytest.raises(ControlError, match=why) as said:
+    with pytest.raises(ControlError, match=message) as raised:
         open_socket(sockets.parent / name)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(raised.value)
     assert os.umask(umask) == umask

@@ -1,4 +1,4 @@
-"""docs/control.md shows a session: a real proxy answers it alike."""
+"""A real proxy answers the session in docs/control.md as shown there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOIN = {"group_id": "g", "session_timeout_ms": 1000, "rebalance_timeout_ms": 100
 
 
 def shape(value: Any) -> Any:
-    """The names in a value, and of which kinds theirs are."""
+    """The names in a value and the types of their values."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -30,19 +30,22 @@ def shape(value: Any) -> Any:
     return "text or null" if value is None or isinstance(value, str) else type(value).__name__
 
 
-def test_the_session_is_one(tmp_path: Path) -> None:
+def test_session_on_the_page_matches_a_real_proxy(tmp_path: Path) -> None:
     [session] = re.findall(r"```transcript\n(.*?)```", PAGE, re.DOTALL)
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        upstream = f"127.0.0.1:{mute.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as silent_broker:
+        upstream = f"127.0.0.1:{silent_broker.getsockname()[1]}"
         with (
             running(tmp_path, "--upstream", upstream, "-q") as proxy,
             proxy.connect() as client,
             RawViewer(find(str(proxy.port)).path) as viewer,
         ):
             client.sendall(request("JoinGroup", 9, JOIN, correlation_id=5, client_id="shop"))
-            with RawViewer(find(str(proxy.port)).path) as first:
-                first.line()
-                while not (found := first.ask(id=1, do="connections")["connections"]) or not found[0]["in_flight"]:
+            with RawViewer(find(str(proxy.port)).path) as watcher:
+                watcher.line()
+                while (
+                    not (connections := watcher.ask(id=1, do="connections")["connections"])
+                    or not connections[0]["in_flight"]
+                ):
                     pass
             for row in session.splitlines():
                 direction, _, text = row.partition(" ")
@@ -60,7 +63,7 @@ def test_the_session_is_one(tmp_path: Path) -> None:
             assert proxy.process.wait(10) == 0
 
 
-def test_its_numbers_and_names_are_those_of_the_code() -> None:
+def test_page_has_the_limits_and_commands_of_the_code() -> None:
     text = " ".join(PAGE.split())
     assert f"## The protocol, version {PROTOCOL}" in text
     assert f"At most {MAX_VIEWERS} viewers" in text

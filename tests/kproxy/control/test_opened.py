@@ -1,4 +1,4 @@
-"""Which proxies have a control socket, what they say of it, and what ends with standard input."""
+"""Control sockets of real proxies: where they are, and when they are removed."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def upstream(broker: Broker) -> tuple[str, ...]:
     return "--upstream", f"127.0.0.1:{broker.port}", "-q", "--no-trace"
 
 
-def test_two_proxies_are_told_apart_and_closed_to_others(
+def test_two_proxies_have_private_sockets_of_their_own(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
         assert sorted(proxy.greeting.pid for proxy in list_proxies()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):
-            found = find(str(proxy.port))
-            assert found.greeting.pid == proxy.process.pid
-            assert found.path == sockets / f"{proxy.process.pid}.sock"
-            assert found.path.lstat().st_mode & 0o777 == 0o600
+            located = find(str(proxy.port))
+            assert located.greeting.pid == proxy.process.pid
+            assert located.path == sockets / f"{proxy.process.pid}.sock"
+            assert located.path.lstat().st_mode & 0o777 == 0o600
         assert sockets.stat().st_mode & 0o777 == 0o700
-        assert first.end(signal.SIGTERM)[1].count("\n") == 1  # nothing is said of it
+        assert first.end(signal.SIGTERM)[1].count("\n") == 1  # the socket is not mentioned
         assert [proxy.greeting.pid for proxy in list_proxies()] == [second.process.pid]
         second.end()
     assert list(sockets.iterdir()) == []
 
 
-def test_it_is_where_it_is_wanted(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
+def test_socket_is_at_the_given_path(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     path = sockets.parent / "mine.sock"
     with running_proxy(tmp_path, *upstream, "--control", path) as proxy, RawViewer(path) as viewer:
         assert viewer.line()["pid"] == proxy.process.pid
@@ -57,13 +57,13 @@ def test_it_is_where_it_is_wanted(tmp_path: Path, sockets: Path, upstream: tuple
         assert not path.exists()
 
 
-def test_there_is_none_where_none_is_wanted(tmp_path: Path, upstream: tuple[str, ...]) -> None:
+def test_no_control_disables_the_socket(tmp_path: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream, "--no-control") as proxy:
         assert list_proxies() == []
         proxy.ask()
 
 
-def test_where_others_can_get_at_it_there_is_none_and_the_proxy_goes_on(
+def test_proxy_runs_without_a_socket_if_the_directory_is_not_private(
     tmp_path: Path, upstream: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
@@ -83,7 +83,7 @@ def test_where_others_can_get_at_it_there_is_none_and_the_proxy_goes_on(
 
 
 @pytest.mark.parametrize("path", ["", "x" * 108, "no/such/directory/k.sock", "/dev/null"])
-def test_where_it_cannot_be_is_one_sentence_and_status_2(
+def test_invalid_path_is_one_sentence_and_status_2(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,15 +94,15 @@ def test_where_it_cannot_be_is_one_sentence_and_status_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_proxy_that_cannot_start_leaves_none(tmp_path: Path, sockets: Path, broker: Broker) -> None:
+def test_failed_start_leaves_no_socket(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     options = ["--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1", "--no-trace"]
     command = [sys.executable, "-m", "kproxy", *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    process = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False)
+    assert (process.returncode, process.stderr.count("\n")) == (2, 1)
     assert list(sockets.iterdir()) == []
 
 
-def test_an_inspector_that_fails_says_so_to_viewers_too(tmp_path: Path, sockets: Path, broker: Broker) -> None:
+def test_viewers_learn_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     program = ["-c", FAILING.replace("DIVISOR", "20")]
     with running_proxy(tmp_path, *upstream, program=program) as proxy:
@@ -118,35 +118,33 @@ def test_an_inspector_that_fails_says_so_to_viewers_too(tmp_path: Path, sockets:
         proxy.ask()
 
 
-def test_viewers_of_a_killed_inspector_find_the_next_one_at_the_same_path(
-    tmp_path: Path, sockets: Path, broker: Broker
-) -> None:
+def test_restarted_inspector_has_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     with running_proxy(tmp_path, *upstream, program=["-c", SOON]) as proxy, proxy.connect() as client:
         [path] = sockets.iterdir()
         with RawViewer(path) as viewer:
-            first = viewer.line()
+            first_greeting = viewer.line()
             viewer.ask(id=1, do="watch")
             client.sendall(ASKED)
             assert {viewer.line()["kind"] for _ in range(2)} <= {"open", "request", "response"}
             [inspector] = inspectors(proxy.process.pid)
             os.kill(inspector, signal.SIGKILL)
             assert viewer.rest() == []
-        with RawViewer(path) as viewer:  # it is greeted when there is an inspector again
-            second = viewer.line()
+        with RawViewer(path) as viewer:  # the greeting comes from the new inspector
+            second_greeting = viewer.line()
             until(lambda: len(viewer.ask(id=1, do="connections")["connections"]) == 1)
             viewer.ask(id=2, do="watch", backlog=True)
-            told = [viewer.line() for _ in range(2)]
+            lines = [viewer.line() for _ in range(2)]
             assert viewer.ask(id=3, do="stop") == {"id": 3, "stopping": True}
         assert proxy.process.wait(10) == 4
-    assert (first["restarts"], second["restarts"]) == (0, 1)
-    assert first["started"] == second["started"]
-    assert told[0]["reason"].startswith("the inspector was restarted: ")
-    assert (told[1]["kind"], told[1]["midstream"]) == ("open", True)
+    assert (first_greeting["restarts"], second_greeting["restarts"]) == (0, 1)
+    assert first_greeting["started"] == second_greeting["started"]
+    assert lines[0]["reason"].startswith("the inspector was restarted: ")
+    assert (lines[1]["kind"], lines[1]["midstream"]) == ("open", True)
     assert list(sockets.iterdir()) == []
 
 
-def test_a_killed_inspector_leaves_no_socket_when_the_relay_has_ended(
+def test_killed_inspector_leaves_no_socket_after_the_relay_ends(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as proxy:

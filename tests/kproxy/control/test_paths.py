@@ -1,4 +1,4 @@
-"""Where control sockets are, and who is found there."""
+"""The paths of control sockets, and finding proxies by them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ GREETING: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def own(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty directory for each test."""
-    for left in sockets.glob("*") if sockets.is_dir() else ():
-        left.unlink()
+    for socket_path in sockets.glob("*") if sockets.is_dir() else ():
+        socket_path.unlink()
     own_path(1)
     yield sockets
-    for left in sockets.glob("*"):
-        left.unlink()
+    for socket_path in sockets.glob("*"):
+        socket_path.unlink()
 
 
 @contextmanager
-def greeting(path: Path, *listen: str, says: bytes | None = None, **changed: Any) -> Iterator[None]:
-    """Somebody at `path` who says something to everyone that comes."""
-    listeners = [{"listen": each, "upstream": "b:1"} for each in listen] or GREETING["listeners"]
-    said = json.dumps({**GREETING, "listeners": listeners, **changed}).encode() + b"\n" if says is None else says
+def greeting(path: Path, *listen: str, reply: bytes | None = None, **fields: Any) -> Iterator[None]:
+    """A server at `path` that sends a greeting, or another reply, to each connection."""
+    listeners = [{"listen": address, "upstream": "b:1"} for address in listen] or GREETING["listeners"]
+    data = json.dumps({**GREETING, "listeners": listeners, **fields}).encode() + b"\n" if reply is None else reply
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
@@ -53,7 +53,7 @@ def greeting(path: Path, *listen: str, says: bytes | None = None, **changed: Any
                 except OSError:
                     return
                 with accepted:
-                    accepted.sendall(said)
+                    accepted.sendall(data)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -62,20 +62,20 @@ def greeting(path: Path, *listen: str, says: bytes | None = None, **changed: Any
         thread.join()
 
 
-def test_the_directory_is_the_users_own_below_the_runtime_directory(own: Path) -> None:
+def test_socket_directory_is_private_below_the_runtime_directory(own: Path) -> None:
     own.rmdir()
     assert own_path(77) == own / "77.sock"
     assert own.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("runtime", [None, "", "relative", "/nowhere", "/proc/1"])
-def test_without_a_runtime_directory_it_is_below_the_temporary_one(
+def test_socket_directory_falls_back_to_the_temporary_directory(
     runtime: str | None, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     if runtime is not None:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    if runtime == "/proc/1":  # of another user
+    if runtime == "/proc/1":  # owned by a different user
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
         with pytest.raises(ControlError, match=r"/kproxy-4242 must be a directory that only this user can enter"):
             own_path(77)
@@ -83,14 +83,14 @@ def test_without_a_runtime_directory_it_is_below_the_temporary_one(
     assert own_path(77) == own.parent / f"kproxy-{os.geteuid()}" / "77.sock"
 
 
-@pytest.mark.parametrize("wrong", ["open to the group", "open to all", "a link", "a file", "nowhere"])
-def test_a_directory_that_others_can_get_at_is_refused(
-    wrong: str, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("problem", ["open to the group", "open to all", "a link", "a file", "nowhere"])
+def test_rejects_a_directory_that_is_not_private(
+    problem: str, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     directory = tmp_path / f"kproxy-{os.geteuid()}"
-    match wrong:
+    match problem:
         case "a link":
             directory.symlink_to(own)
         case "a file":
@@ -99,13 +99,13 @@ def test_a_directory_that_others_can_get_at_is_refused(
             monkeypatch.setenv("TMPDIR", str(tmp_path / "no" / "such"))
         case _:
             directory.mkdir()
-            directory.chmod(0o710 if wrong == "open to the group" else 0o755)
+            directory.chmod(0o710 if problem == "open to the group" else 0o755)
     with pytest.raises(ControlError, match=r"must be a directory that only this user|cannot create .*: (file|no such)"):
         own_path(77)
     assert list_proxies() == []
 
 
-def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
+def test_lists_proxies_and_ignores_unknown_fields(own: Path) -> None:
     assert list_proxies() == []
     with greeting(own / "1.sock"), greeting(own / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=4712):
         first, second = list_proxies()
@@ -115,30 +115,30 @@ def test_lists_those_that_answer_whatever_they_say_beside(own: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "says", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"{}\n", b'{"error":"16 viewers are connected"}\n', b"x" * 70_000]
+    "reply", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"{}\n", b'{"error":"16 viewers are connected"}\n', b"x" * 70_000]
 )
-def test_who_does_not_greet_as_a_proxy_is_left_out(says: bytes, own: Path) -> None:
-    with greeting(own / "1.sock", says=says), greeting(own / "2.sock"), greeting(own / "3.sock", protocol=2):
+def test_skips_servers_that_do_not_greet_as_a_proxy(reply: bytes, own: Path) -> None:
+    with greeting(own / "1.sock", reply=reply), greeting(own / "2.sock"), greeting(own / "3.sock", protocol=2):
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_who_says_nothing_holds_up_nobody_for_long(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(path: Path) -> Greeting:
-        monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # a thread may answer late
-        return asked(path)
+def test_silent_server_delays_the_list_only_briefly(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def greet_quickly(path: Path) -> Greeting:
+        monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # a thread may reply late
+        return original_greeting(path)
 
-    asked = paths._greeting
-    monkeypatch.setattr(paths, "_greeting", ask)
-    with socket.socket(socket.AF_UNIX) as mute, greeting(own / "2.sock"):
-        mute.bind(str(own / "1.sock"))
-        mute.listen()
+    original_greeting = paths._greeting
+    monkeypatch.setattr(paths, "_greeting", greet_quickly)
+    with socket.socket(socket.AF_UNIX) as silent_socket, greeting(own / "2.sock"):
+        silent_socket.bind(str(own / "1.sock"))
+        silent_socket.listen()
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_removes_what_dead_processes_have_left_and_nothing_else(own: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    names = [f"{ended.pid}.sock", f"{os.getpid()}.sock", "own-name.sock", f"{1 << 70}.sock"]
+def test_removes_only_sockets_of_dead_processes(own: Path) -> None:
+    dead_process = subprocess.Popen([sys.executable, "-c", ""])
+    dead_process.wait()
+    names = [f"{dead_process.pid}.sock", f"{os.getpid()}.sock", "own-name.sock", f"{1 << 70}.sock"]
     for name in names:
         with socket.socket(socket.AF_UNIX) as sock:
             sock.bind(str(own / name))
@@ -155,7 +155,7 @@ def test_removes_what_dead_processes_have_left_and_nothing_else(own: Path) -> No
         ("[fe80::1]:9094", 3), ("unix:/k.sock", 3), ("9095", 4), ("10.1.2.3:9095", 4),
     ],
 )  # fmt: skip
-def test_finds_who_listens_there(address: str, pid: int, own: Path) -> None:
+def test_finds_the_proxy_by_its_listener(address: str, pid: int, own: Path) -> None:
     with (
         greeting(own / "1.sock", "127.0.0.1:9092", pid=1),
         greeting(own / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=2),
@@ -165,15 +165,15 @@ def test_finds_who_listens_there(address: str, pid: int, own: Path) -> None:
         assert find(address).greeting.pid == pid
 
 
-def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
+def test_lists_the_candidates_if_none_or_several_match(own: Path) -> None:
     with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy on this machine"):
         find("9092")
     with greeting(own / "1.sock", "127.0.0.1:9092", pid=1), greeting(own / "2.sock", "10.0.0.1:9092", pid=2):
-        for nobody in ("9093", "10.9.9.9:9092", "unix:/k.sock", "", "x", "unix:9092"):
-            with pytest.raises(ControlError) as none:
-                find(nobody)
-            assert str(none.value) == (
-                f"no kproxy listens on {nobody}; found 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
+        for unknown in ("9093", "10.9.9.9:9092", "unix:/k.sock", "", "x", "unix:9092"):
+            with pytest.raises(ControlError) as raised:
+                find(unknown)
+            assert str(raised.value) == (
+                f"no kproxy listens on {unknown}; found 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
             )
         with pytest.raises(
             ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; pass the HOST:PORT of one"
@@ -181,7 +181,7 @@ def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
             find("9092")
 
 
-def test_the_only_one_need_not_be_named(own: Path) -> None:
+def test_only_proxy_needs_no_address(own: Path) -> None:
     with pytest.raises(ControlError):
         find_only()
     with greeting(own / "1.sock", pid=1):

@@ -1,4 +1,4 @@
-"""The proxy's side in the test's own process: what hardly happens with a real one."""
+"""The control server in the process of the test: cases that are rare with a real proxy."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.control.test_paths import GREETING
 from tests.kproxy.frames import request
 
-ENDS: dict[str, Any] = {
+COMMON_FIELDS: dict[str, Any] = {
     "v": 1, "ts": "2023-11-14T22:13:20.000000Z", "connection_id": "web-1-77-1", "client": "c:1", "server": "s:1"
 }  # fmt: skip
-CLOSE = CloseLine(**ENDS)
-REQUEST = RequestLine(size=4, offset=0, **ENDS)
+CLOSE = CloseLine(**COMMON_FIELDS)
+REQUEST = RequestLine(size=4, offset=0, **COMMON_FIELDS)
 
 
-class Loop:
-    """A server, and the loop that it is part of."""
+class ServerLoop:
+    """A control server and its event loop."""
 
     def __init__(self, path: Path) -> None:
         self.selector = selectors.DefaultSelector()
@@ -49,8 +49,8 @@ class Loop:
         self.server = ControlServer(self.control, self.selector, greeting, self.inspector, relay_ended=lambda: True)
 
     def turn(self) -> None:
-        while found := self.selector.select(0):
-            for key, events in found:
+        while ready := self.selector.select(0):
+            for key, events in ready:
                 key.data(events)
 
     def viewer(self) -> RawViewer:
@@ -65,14 +65,14 @@ class Loop:
 
 
 @pytest.fixture
-def loop(sockets: Path) -> Iterator[Loop]:
-    loop = Loop(sockets.parent / "server.sock")
+def loop(sockets: Path) -> Iterator[ServerLoop]:
+    loop = ServerLoop(sockets.parent / "server.sock")
     yield loop
     loop.server.close()
     loop.selector.close()
 
 
-def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
+def test_builds_frames_while_a_viewer_wants_them(loop: ServerLoop) -> None:
     with loop.viewer() as first, loop.viewer() as second:
         assert first.line()["pid"] == second.line()["pid"] == 4711
         assert not loop.inspector.frames
@@ -89,7 +89,7 @@ def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
     assert not loop.inspector.frames
 
 
-def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
+def test_sends_no_lines_to_viewers_that_do_not_watch(loop: ServerLoop) -> None:
     with loop.viewer() as viewer:
         viewer.line()
         loop.server.publish(SharedLine(CLOSE))
@@ -97,7 +97,7 @@ def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
 
-def test_causes_are_listed_the_most_urgent_first(loop: Loop) -> None:
+def test_lists_the_most_urgent_causes_first(loop: ServerLoop) -> None:
     for severity, code in (("warning", "L010"), ("error", "L005")):
         finding_entry = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
         loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[finding_entry]))
@@ -111,23 +111,23 @@ def test_causes_are_listed_the_most_urgent_first(loop: Loop) -> None:
         assert "most" in loop.ask(viewer, do="causes", most=-1)["error"]
 
 
-def test_viewers_get_what_they_want_of_a_line(loop: Loop) -> None:
+def test_viewers_get_only_the_columns_that_they_request(loop: ServerLoop) -> None:
     body = {"value": {"format": "json", "data": {"key": 1}}}
-    framed = msgspec.structs.replace(REQUEST, body=body, frame="QQ==")
-    for wishes in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
+    full_line = msgspec.structs.replace(REQUEST, body=body, frame="QQ==")
+    for options in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
         with loop.viewer() as viewer:
             viewer.line()
-            loop.ask(viewer, do="watch", **wishes)
-            for line in (framed, CLOSE):
+            loop.ask(viewer, do="watch", **options)
+            for line in (full_line, CLOSE):
                 loop.server.publish(SharedLine(line))
             loop.server.flush()
-            wanted = as_mapping(REQUEST)
-            wanted |= {"body": body} if "payloads" in wishes else {}
-            wanted |= {"frame": "QQ=="} if "frames" in wishes else {}
-            assert [viewer.line(), viewer.line()] == [wanted, as_mapping(CLOSE)]
+            expected = as_mapping(REQUEST)
+            expected |= {"body": body} if "payloads" in options else {}
+            expected |= {"frame": "QQ=="} if "frames" in options else {}
+            assert [viewer.line(), viewer.line()] == [expected, as_mapping(CLOSE)]
 
 
-def test_a_bug_in_a_command_costs_the_viewer_and_nobody_else(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_in_a_command_disconnects_only_its_viewer(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(msgspec.Struct):
         def run(self, *_: object) -> None:
             raise KeyError("nothing")
@@ -140,37 +140,37 @@ def test_a_bug_in_a_command_costs_the_viewer_and_nobody_else(loop: Loop, monkeyp
         assert "connections" in loop.ask(second, do="connections")
 
 
-def test_who_comes_when_there_are_no_file_descriptors_waits_a_second(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
+def test_accepts_viewers_later_if_there_are_no_file_descriptors(
+    loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Short:
+    class ExhaustedSocket:
         def accept(self) -> None:
             raise OSError(errno.EMFILE, "too many open files")
 
         def fileno(self) -> int:
-            return real.fileno()
+            return real_socket.fileno()
 
         def close(self) -> None:
-            real.close()
+            real_socket.close()
 
-    real = loop.control.socket
-    monkeypatch.setattr(loop.control, "socket", Short())
+    real_socket = loop.control.socket
+    monkeypatch.setattr(loop.control, "socket", ExhaustedSocket())
     with RawViewer(loop.control.path) as viewer:
-        loop.turn()  # and does not turn for ever
-        monkeypatch.setattr(loop.control, "socket", real)
+        loop.turn()  # and does not loop forever
+        monkeypatch.setattr(loop.control, "socket", real_socket)
         loop.server.tick()
         loop.turn()
         assert viewer.line()["pid"] == 4711
 
 
-def test_a_relay_that_has_ended_cannot_be_stopped(loop: Loop) -> None:
+def test_relay_that_has_ended_cannot_be_stopped(loop: ServerLoop) -> None:
     with loop.viewer() as viewer:
         viewer.line()
         assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay (process 4711) has already ended"}
 
 
-def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
+def test_viewer_that_does_not_read_delays_the_shutdown_only_briefly(
+    loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_GRACE_S", 0.05)
     with loop.viewer() as stuck, loop.viewer() as quick:
@@ -183,8 +183,8 @@ def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
         assert not loop.control.path.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root, to be somebody else")
-def test_other_users_are_turned_away_even_where_the_file_would_let_them(loop: Loop) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as a different user")
+def test_rejects_other_users_even_if_file_permissions_allow_them(loop: ServerLoop) -> None:
     loop.control.path.chmod(0o666)
     loop.control.path.parent.chmod(0o711)
     os.seteuid(65534)
@@ -197,37 +197,41 @@ def test_other_users_are_turned_away_even_where_the_file_would_let_them(loop: Lo
         assert viewer.rest() == [{"error": "this proxy belongs to another user"}]
 
 
-def test_what_the_system_does_not_say_is_left_to_the_directory(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peer_credentials_relies_on_the_directory(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with loop.viewer() as viewer:
         assert viewer.line()["protocol"] == 1
 
 
-def test_viewers_that_watch_get_late_responses_when_they_begin_and_as_they_occur(loop: Loop) -> None:
-    began = time.time_ns() - 30 * SECOND
-    loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=began)
-    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=began)
-    [late] = loop.inspector.still_waiting(at=began + 6 * SECOND)
-    with loop.viewer() as early, loop.viewer() as asking:
-        early.line(), asking.line()
-        loop.ask(early, id=1, do="watch")
-        first = early.line()["late"]
-        assert (first["connection_id"], first["correlation_id"], first["ts"]) == ("web-1-77-1", 7, timestamp(began))
-        assert first["why"] == "the broker has not answered on this connection yet"
-        loop.server.announce_late(late, at=began + 6 * SECOND)
+def test_watching_viewers_get_current_and_new_late_responses(loop: ServerLoop) -> None:
+    started = time.time_ns() - 30 * SECOND
+    loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=started)
+    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started)
+    [late_response] = loop.inspector.still_waiting(at=started + 6 * SECOND)
+    with loop.viewer() as watching, loop.viewer() as not_watching:
+        watching.line(), not_watching.line()
+        loop.ask(watching, id=1, do="watch")
+        announced = watching.line()["late"]
+        assert (announced["connection_id"], announced["correlation_id"], announced["ts"]) == (
+            "web-1-77-1",
+            7,
+            timestamp(started),
+        )
+        assert announced["why"] == "the broker has not answered on this connection yet"
+        loop.server.announce_late(late_response, at=started + 6 * SECOND)
         loop.server.flush()
-        assert early.line()["late"] == first | {"at": timestamp(began + 6 * SECOND)}
-        assert loop.ask(asking, id=1, do="connections")["id"] == 1  # and no late response before it
+        assert watching.line()["late"] == announced | {"at": timestamp(started + 6 * SECOND)}
+        assert loop.ask(not_watching, id=1, do="connections")["id"] == 1  # without a late response before it
 
 
-def test_viewers_that_watch_get_the_listeners_when_they_change(loop: Loop) -> None:
+def test_watching_viewers_get_changed_listeners(loop: ServerLoop) -> None:
     changed = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
-    with loop.viewer() as watching, loop.viewer() as later, loop.viewer() as asking:
-        watching.line(), later.line(), asking.line()
+    with loop.viewer() as watching, loop.viewer() as later, loop.viewer() as not_watching:
+        watching.line(), later.line(), not_watching.line()
         assert loop.ask(watching, id=1, do="watch") == {"id": 1, "watching": True}
         loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])
         assert watching.line() == changed
-        assert loop.ask(asking, id=1, do="connections") == {"id": 1, "connections": []}
+        assert loop.ask(not_watching, id=1, do="connections") == {"id": 1, "connections": []}
         assert loop.ask(later, id=1, do="watch") == {"id": 1, "watching": True}
         assert later.line() == changed
         assert loop.ask(later, id=2, do="watch") == {"id": 2, "watching": True}
@@ -236,13 +240,13 @@ def test_viewers_that_watch_get_the_listeners_when_they_change(loop: Loop) -> No
         assert viewer.line()["listeners"] == changed["listeners"]
 
 
-def test_the_loss_of_workers_passes_a_request(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost() -> None:
+def test_loss_of_workers_is_raised_through_a_request(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_worker_lost() -> None:
         raise WorkerLost("one of 2 inspectors has ended too often")
 
     with loop.viewer() as viewer:
         viewer.line()
-        monkeypatch.setattr(loop.inspector, "open_now", lost)
+        monkeypatch.setattr(loop.inspector, "open_now", raise_worker_lost)
         viewer.send(id=1, do="connections")
         with pytest.raises(WorkerLost, match="too often"):
             loop.turn()

@@ -1,4 +1,4 @@
-"""The figures of frames, which the summary, the metrics and the views share."""
+"""Frame statistics that the summary, the metrics and the views share."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ FRAME: dict[str, Any] = {
 }  # fmt: skip
 
 
-def figures(*latencies: int | None) -> FrameFigures[Histogram]:
-    figures = new_figures()
+def frame_stats(*latencies: int | None) -> FrameFigures[Histogram]:
+    stats = new_figures()
     for us in latencies:
-        figures.add_request(RequestLine(**FRAME, size=10))
+        stats.add_request(RequestLine(**FRAME, size=10))
         errors = [ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")] * 2 if us else []
-        figures.add_response(ResponseLine(**FRAME, size=100, latency_us=us, errors=errors))
-    return figures
+        stats.add_response(ResponseLine(**FRAME, size=100, latency_us=us, errors=errors))
+    return stats
 
 
-def test_frames_bytes_latencies_and_errors_are_counted() -> None:
-    found = figures(40, None, -5)
-    assert (found.requests, found.responses, found.request_bytes, found.response_bytes) == (3, 3, 30, 300)
-    assert (found.latencies.count, found.latencies.percentiles(0, 1)) == (2, (0, 40))  # the clock was set back
-    assert found.errors.row() == (("NOT_LEADER_OR_FOLLOWER", 2),)
+def test_counts_frames_bytes_latencies_and_errors() -> None:
+    stats = frame_stats(40, None, -5)
+    assert (stats.requests, stats.responses, stats.request_bytes, stats.response_bytes) == (3, 3, 30, 300)
+    assert (stats.latencies.count, stats.latencies.percentiles(0, 1)) == (2, (0, 40))  # the clock was set back
+    assert stats.errors.row() == (("NOT_LEADER_OR_FOLLOWER", 2),)
 
 
-def test_merged_is_as_if_counted_together() -> None:
-    several, together = [figures(1, 2), figures(3), figures()], figures(1, 2, 3)
-    total = merge_figures(several)
+def test_merged_stats_equal_those_of_all_frames() -> None:
+    parts, expected = [frame_stats(1, 2), frame_stats(3), frame_stats()], frame_stats(1, 2, 3)
+    total = merge_figures(parts)
     for name in ("requests", "responses", "request_bytes", "response_bytes"):
-        assert getattr(total, name) == getattr(together, name)
+        assert getattr(total, name) == getattr(expected, name)
     assert total.latencies.percentiles(0, 0.5, 1) == (1, 2, 3)
-    assert total.errors.row() == together.errors.row()
-    assert merge_figures(several[:1]) is several[0]
+    assert total.errors.row() == expected.errors.row()
+    assert merge_figures(parts[:1]) is parts[0]
 
 
-def test_errors_that_a_broker_makes_up_do_not_displace_kafkas() -> None:
+def test_unknown_errors_do_not_displace_known_ones() -> None:
     counts = ErrorCounts()
     for number in range(3 * MAX_NAMES):
         counts.add([ErrorEntry("error_code", number, f"UNKNOWN_ERROR_{number}")])
     counts.add([ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")])
-    found = dict(counts.row())
-    assert (found["NOT_LEADER_OR_FOLLOWER"], found[OTHERS], len(found)) == (1, 2 * MAX_NAMES, MAX_NAMES + 2)
+    error_counts = dict(counts.row())
+    assert (error_counts["NOT_LEADER_OR_FOLLOWER"], error_counts[OTHERS], len(error_counts)) == (
+        1,
+        2 * MAX_NAMES,
+        MAX_NAMES + 2,
+    )

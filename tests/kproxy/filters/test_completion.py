@@ -39,16 +39,16 @@ from kproxy.filters import FilterError, complete, parse
         ("\u0130", []),
     ],
 )
-def test_suggests_what_can_stand_there(text: str, words: list[str] | None) -> None:
+def test_suggests_words_that_fit_at_the_cursor(text: str, words: list[str] | None) -> None:
     suggested = complete(text, len(text))
     assert suggested == words if words is not None else len(suggested) == 95
 
 
-def test_looks_only_at_what_is_before_the_cursor() -> None:
+def test_considers_only_text_before_the_cursor() -> None:
     assert complete("api=Fet and topic=x", 7) == ["Fetch", "FetchSnapshot"]
 
 
-def test_a_field_is_suggested_first_and_everywhere_a_term_can_begin() -> None:
+def test_suggests_fields_wherever_a_term_can_start() -> None:
     assert complete("", 0) == complete("not (", 5) == complete("api or ", 7)
     assert {"api", "latency", "topic", "not"} <= set(complete("", 0))
 
@@ -59,11 +59,11 @@ def test_any_text_gets_suggestions_or_none(text: str, cursor: int) -> None:
         assert word
 
 
-@pytest.mark.parametrize("before", ["", "api=Fetch and ", "not (", "api=", "kind in (open, ", "error!="])
-def test_what_is_suggested_is_no_mistake(before: str) -> None:
-    for word in complete(before, len(before)):
-        text = before + word
+@pytest.mark.parametrize("prefix", ["", "api=Fetch and ", "not (", "api=", "kind in (open, ", "error!="])
+def test_suggestions_are_valid(prefix: str) -> None:
+    for word in complete(prefix, len(prefix)):
+        text = prefix + word
         try:
             parse(text)
-        except FilterError as error:  # the filter may not be finished, but nothing is wrong before its end
-            assert error.start in (len(text), before.find("("))  # noqa: PT017
+        except FilterError as error:  # the filter may be incomplete, but has no mistake before its end
+            assert error.start in (len(text), prefix.find("("))  # noqa: PT017

@@ -110,7 +110,7 @@ CLOSE = as_mapping(CloseLine(v=1, ts="2025-06-30T12:00:00.000000Z", connection_i
         "api=Produce || api=Fetch and api=Fetch",
     ],
 )
-def test_fits_a_fetch_response(text: str) -> None:
+def test_matches_a_fetch_response(text: str) -> None:
     assert parse(text).matches(FETCH)
 
 
@@ -157,12 +157,12 @@ def test_fits_a_fetch_response(text: str) -> None:
         "software!=x",
     ],
 )
-def test_does_not_fit_it(text: str) -> None:
+def test_does_not_match_a_fetch_response(text: str) -> None:
     assert not parse(text).matches(FETCH)
 
 
 @pytest.mark.parametrize(
-    ("text", "fits"),
+    ("text", "expected"),
     [
         ("error=0", [HEARTBEAT]),
         ("error!=0", [FETCH]),
@@ -186,18 +186,18 @@ def test_does_not_fit_it(text: str) -> None:
         ("group=b*g and latency<1ms", [HEARTBEAT]),
     ],
 )
-def test_what_is_absent_fits_no_comparison(text: str, fits: list[dict[str, Any]]) -> None:
+def test_absent_column_matches_no_comparison(text: str, expected: list[dict[str, Any]]) -> None:
     lines = [FETCH, HEARTBEAT, REQUEST, UNDECODED, GAP, FINDING, OPEN, CLOSE]
-    assert [line for line in lines if parse(text).matches(line)] == fits
+    assert [line for line in lines if parse(text).matches(line)] == expected
 
 
-def test_true_flags_and_counts_stand_alone() -> None:
+def test_field_alone_matches_true_flags_and_counts() -> None:
     assert parse("tls and tls=true and tls!=false").matches(OPEN | {"tls": True})
     assert parse("unanswered and unanswered>1").matches(CLOSE | {"unanswered": 2})
 
 
 @pytest.mark.parametrize(
-    ("text", "fits"),
+    ("text", "expected"),
     [
         ("software=librdkafka", True),
         ("software='librdkafka 2.16.0' and software=lib*2.1?.0 and software~'kafka 2'", True),
@@ -208,16 +208,16 @@ def test_true_flags_and_counts_stand_alone() -> None:
         ("generation>0", False),
     ],
 )
-def test_software_goes_by_its_name_or_that_and_its_version(text: str, fits: bool) -> None:
+def test_software_matches_its_name_with_or_without_the_version(text: str, expected: bool) -> None:
     line = {"software_name": "librdkafka", "software_version": "2.16.0", "generation_id": -1}
-    assert parse(text).matches(line) is fits
+    assert parse(text).matches(line) is expected
 
 
-def test_software_without_a_version_has_its_name() -> None:
+def test_software_without_a_version_matches_its_name() -> None:
     assert parse("software=franz-go and not software='franz-go *'").matches({"software_name": "franz-go"})
 
 
-def test_text_that_is_not_utf8_is_compared_too() -> None:
+def test_compares_text_that_is_not_utf8() -> None:
     assert parse("client_id~^con.umer$ and client_id=con*").matches({"client_id": "con\udcffumer"})
 
 
@@ -238,11 +238,11 @@ LINES = st.sampled_from([FETCH, HEARTBEAT, REQUEST, UNDECODED, GAP, FINDING])
 
 
 @given(terms=st.lists(TERMS, min_size=1, max_size=5), line=LINES)
-def test_joined_terms_mean_what_their_words_say(terms: list[str], line: dict[str, Any]) -> None:
-    each = [parse(term).matches(line) for term in terms]
-    assert parse(" and ".join(terms)).matches(line) == all(each)
-    assert parse(" or ".join(terms)).matches(line) == any(each)
-    assert parse(f"not ({' or '.join(terms)})").matches(line) == (not any(each))
+def test_and_or_and_not_combine_terms(terms: list[str], line: dict[str, Any]) -> None:
+    results = [parse(term).matches(line) for term in terms]
+    assert parse(" and ".join(terms)).matches(line) == all(results)
+    assert parse(" or ".join(terms)).matches(line) == any(results)
+    assert parse(f"not ({' or '.join(terms)})").matches(line) == (not any(results))
 
 
 @given(first=TERMS, second=TERMS, third=TERMS, line=LINES)
@@ -252,7 +252,7 @@ def test_and_binds_tighter_than_or_and_not_than_both(first: str, second: str, th
     assert parse(f"not {first} and {second} or {third}").matches(line) == ((not a and b) or c)
 
 
-def test_says_which_keys_it_looks_at() -> None:
-    asked = parse("api=Fetch and (latency>50ms or not topic~ord) and partition=1")
-    assert asked.columns == {"api", "latency_us", "topics"}
+def test_lists_the_columns_that_it_reads() -> None:
+    line_filter = parse("api=Fetch and (latency>50ms or not topic~ord) and partition=1")
+    assert line_filter.columns == {"api", "latency_us", "topics"}
     assert parse("error=0 or client=x").columns == {"errors", "kind", "not_decoded", "client", "client_id"}

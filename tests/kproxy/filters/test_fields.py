@@ -6,26 +6,26 @@ from kproxy.filters.fields import BY_NAME, FIELDS
 from kproxy.trace.lines import KINDS
 
 
-def test_every_key_of_every_trace_line_can_be_asked_for() -> None:
+def test_every_column_of_the_trace_has_a_field() -> None:
     keys = {"kind"}.union(*(line.__struct_fields__ for line in KINDS.values()))
     assert keys - set(BY_NAME) == {"v", "body", "frame", "repeated"}
 
 
-def test_fields_look_at_keys_that_lines_have() -> None:
+def test_fields_read_only_columns_that_exist() -> None:
     keys = {"kind"}.union(*(line.__struct_fields__ for line in KINDS.values()))
     assert set().union(*(field.columns for field in FIELDS)) <= keys
 
 
-def test_no_name_stands_for_two_fields() -> None:
+def test_names_of_fields_are_unique() -> None:
     names = Counter(name for field in FIELDS for name in (field.name, *field.aliases))
     assert set(names.values()) == {1}
 
 
-def test_the_kinds_of_lines_are_those_of_the_trace() -> None:
+def test_kinds_of_lines_are_those_of_the_trace() -> None:
     assert set(BY_NAME["kind"].known()) == set(KINDS)
 
 
-def test_known_values_come_from_kafkas_own_names() -> None:
+def test_known_values_are_names_from_kafka() -> None:
     assert {"Fetch", "ApiVersions"} <= set(BY_NAME["api"].known())
     assert {"NONE", "UNKNOWN_SERVER_ERROR", "NOT_LEADER_OR_FOLLOWER"} <= set(BY_NAME["error"].known())
     assert "L001" in BY_NAME["finding"].known()

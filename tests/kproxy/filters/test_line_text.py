@@ -1,4 +1,4 @@
-"""Search without a field: a word or a quoted text finds lines that contain it."""
+"""Search without a field: a word or a quoted text matches lines that contain it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.trace.encoding import ColumnReader, as_mapping
 from kproxy.trace.lines import ExcerptEntry, FindingEntry, RequestLine, RewrittenEntry, TopicEntry
 from tests.kproxy.filters.test_record_fields import PRODUCE, UNDECODED
 
-#: A line with a text in every place.
+#: A line with text in every column.
 LINE: dict[str, Any] = as_mapping(
     RequestLine(
         v=1, ts="2031-07-08T12:00:00.250000Z", connection_id="node-1-7", client="10.0.0.5:40000", server="kafka1:9092",
@@ -60,7 +60,7 @@ def test_finds_texts_and_numbers_of_decoded_records(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_IN_RECORDS)
-def test_does_not_find_what_is_masked_or_no_value(text: str) -> None:
+def test_does_not_find_masked_values_or_names(text: str) -> None:
     assert not parse(text).matches(PRODUCE)
 
 
@@ -76,10 +76,10 @@ def test_reads_the_columns_that_it_needs() -> None:
     line = RequestLine(v=1, ts="2031-07-08T12:00:00.250000Z", connection_id="a", client="x:1", server="y:2", size=1,
                        offset=0, topics=[TopicEntry("orders")], body={"deep": "er"})  # fmt: skip
     for text in ("orders", "'er'", "y:2"):
-        chosen = parse(text)
-        assert chosen.searches_text
-        assert not chosen.reads_records
-        assert chosen.matches(ColumnReader(chosen.columns)(line))
+        text_filter = parse(text)
+        assert text_filter.searches_text
+        assert not text_filter.reads_records
+        assert text_filter.matches(ColumnReader(text_filter.columns)(line))
     assert not parse("topic=orders").searches_text
 
 
@@ -101,18 +101,18 @@ def test_reads_the_columns_that_it_needs() -> None:
         ("'orders'=1", "a field is missing at column 1: a term looks like api=Fetch"),
     ],
 )
-def test_a_misspelt_field_is_an_error(text: str, message: str) -> None:
+def test_misspelt_field_is_an_error(text: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert str(caught.value) == message
 
 
-def test_names_that_people_search_for_are_no_misspelt_fields() -> None:
+def test_common_search_words_are_not_misspelt_fields() -> None:
     words = ["orders", "topic1", "topic-1", "group1", "client-7", "order", "payments", "kafka", "10.0.0.1", "shop"]
     assert [word for word in words if corrected_name(word, BY_NAME)] == []
     assert [api.name for api in apis() if corrected_name(api.name, BY_NAME)] == []
 
 
 @pytest.mark.parametrize("text", ["orders", "'a b'", "'api'", "o*s", "not orders", "api and ('x' or y)"])
-def test_prints_a_text_that_reads_back(text: str) -> None:
+def test_printed_text_parses_to_the_same_filter(text: str) -> None:
     assert parse(str(parse(text))) == parse(text)

@@ -10,10 +10,10 @@ from kproxy.filters.page import EXAMPLES, page
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_page_in_docs_is_up_to_date() -> None:
+def test_page_in_docs_is_up_to_date() -> None:
     assert (DOCS / "filters.md").read_text() == page(), "run: python -m kproxy.filters.page > docs/filters.md"
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_every_example_on_the_page_is_a_filter(text: str) -> None:
+def test_every_example_on_the_page_is_valid(text: str) -> None:
     assert parse(str(parse(text))) == parse(text)

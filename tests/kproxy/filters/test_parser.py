@@ -46,7 +46,7 @@ NODES: st.SearchStrategy[Node] = st.recursive(
 
 
 @given(node=NODES)
-def test_a_printed_filter_reads_back_as_the_same(node: Node) -> None:
+def test_printed_filter_parses_to_the_same_filter(node: Node) -> None:
     assert parse_node(str(node)) == node
 
 
@@ -61,14 +61,14 @@ def test_a_printed_filter_reads_back_as_the_same(node: Node) -> None:
         ("api and (error or finding and tls)", "api and (error or finding and tls)"),
     ],
 )
-def test_prints_one_spelling(text: str, printed: str) -> None:
+def test_prints_filters_in_canonical_form(text: str, printed: str) -> None:
     assert str(parse(text)) == printed
     assert parse(printed) == parse(text)
     assert hash(parse(printed)) == hash(parse(text))
     assert repr(parse(text)) == f"parse({printed!r})"
 
 
-def test_filters_that_ask_something_else_are_not_equal() -> None:
+def test_different_filters_are_not_equal() -> None:
     assert parse("api=Fetch") != parse("api=Produce")
     assert parse("topic=a*") != parse('topic="a*"')
 
@@ -138,7 +138,7 @@ def test_filters_that_ask_something_else_are_not_equal() -> None:
         (r'topic~"\\b"', r'"\\b"', r"invalid pattern '\\b': unexpected '\\b' at column 7"),
     ],
 )
-def test_an_error_says_where_and_what_to_do(text: str, marked: str, message: str) -> None:
+def test_error_has_a_position_and_advice(text: str, marked: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert str(caught.value) == message
@@ -146,12 +146,12 @@ def test_an_error_says_where_and_what_to_do(text: str, marked: str, message: str
 
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "api" + ")" * 5000, "not " * 5000 + "api"])
-def test_deep_nesting_is_refused(text: str) -> None:
+def test_rejects_deep_nesting(text: str) -> None:
     with pytest.raises(FilterError, match="parentheses are nested too deeply"):
         parse(text)
 
 
-def test_a_long_filter_is_read() -> None:
+def test_parses_a_long_filter() -> None:
     assert parse(" or ".join(f"api_key={number}" for number in range(5000))).matches({"api_key": 4999})
 
 
@@ -167,6 +167,6 @@ def test_any_text_is_a_filter_or_a_located_error(text: str) -> None:
     assert 0 <= error.start <= error.end <= len(text)
 
 
-def test_every_field_can_be_asked_by_each_of_its_names() -> None:
+def test_accepts_every_name_of_every_field() -> None:
     for name in BY_NAME:
         assert parse(name).matches({}) is False

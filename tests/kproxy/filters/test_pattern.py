@@ -27,27 +27,29 @@ TEXTS = st.text(alphabet="abcA1-. \n]", max_size=8)
 
 @given(
     pattern=PATTERNS,
-    begin=st.sampled_from(["", "^", "(^|-)"]),
-    end=st.sampled_from(["", "$", "(?:-|$)"]),
+    prefix=st.sampled_from(["", "^", "(^|-)"]),
+    suffix=st.sampled_from(["", "$", "(?:-|$)"]),
     text=TEXTS,
     ignore_case=st.booleans(),
 )
-def test_finds_what_pythons_own_finds(pattern: str, begin: str, end: str, text: str, ignore_case: bool) -> None:
-    whole = f"{begin}({pattern}){end}"
-    python = re.compile(whole.replace("$", r"\Z"), re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG))
-    assert compile_pattern(whole, ignore_case=ignore_case)(text) is bool(python.search(text))
+def test_matches_like_the_re_module(pattern: str, prefix: str, suffix: str, text: str, ignore_case: bool) -> None:
+    full_pattern = f"{prefix}({pattern}){suffix}"
+    python_pattern = re.compile(
+        full_pattern.replace("$", r"\Z"), re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG)
+    )
+    assert compile_pattern(full_pattern, ignore_case=ignore_case)(text) is bool(python_pattern.search(text))
 
 
 @given(glob=st.text(alphabet="ab*?.[]\\-^$|\n", max_size=6), text=st.text(alphabet="ab.[]\\-^$|\n", max_size=6))
-def test_a_glob_is_text_with_wildcards(glob: str, text: str) -> None:
-    def fits(glob: str, text: str) -> bool:
+def test_glob_matches_text_with_wildcards(glob: str, text: str) -> None:
+    def matches(glob: str, text: str) -> bool:
         if not glob:
             return not text
         if glob[0] == "*":
-            return any(fits(glob[1:], text[at:]) for at in range(len(text) + 1))
-        return bool(text) and glob[0] in ("?", text[0]) and fits(glob[1:], text[1:])
+            return any(matches(glob[1:], text[at:]) for at in range(len(text) + 1))
+        return bool(text) and glob[0] in ("?", text[0]) and matches(glob[1:], text[1:])
 
-    assert compile_pattern(glob_pattern(glob))(text) is fits(glob, text)
+    assert compile_pattern(glob_pattern(glob))(text) is matches(glob, text)
 
 
 def test_case_is_ignored_on_request_and_by_a_leading_flag() -> None:
@@ -57,19 +59,19 @@ def test_case_is_ignored_on_request_and_by_a_leading_flag() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*b", "(.*)*x"])
-def test_no_pattern_takes_long(pattern: str) -> None:
+def test_every_pattern_is_fast(pattern: str) -> None:
     start = time.process_time()
     assert not compile_pattern(pattern)("a" * 20_000 + "!")
     assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("pattern", ["", "()", "(){3}", "(((a{0}){999}){999}){999}", "a*", "^|x"])
-def test_a_pattern_that_may_be_empty_is_found_everywhere(pattern: str) -> None:
+def test_pattern_that_may_be_empty_matches_everywhere(pattern: str) -> None:
     assert compile_pattern(pattern)("")
     assert compile_pattern(pattern)("b")
 
 
-def test_states_are_forgotten_when_there_are_too_many() -> None:
+def test_drops_cached_states_above_the_limit() -> None:
     search = compile_pattern("x.{9}y")
     text = "".join(chr(0x100 + number) for number in range(6000))
     assert not search(text)
@@ -98,7 +100,7 @@ def test_states_are_forgotten_when_there_are_too_many() -> None:
         ("((a{50}){50}){50}", 0),
     ],
 )
-def test_what_is_no_pattern_is_refused_where_it_fails(pattern: str, position: int) -> None:
+def test_invalid_pattern_has_the_position_of_the_error(pattern: str, position: int) -> None:
     with pytest.raises(PatternError) as caught:
         compile_pattern(pattern)
     assert caught.value.position == position

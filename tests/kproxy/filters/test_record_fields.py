@@ -74,7 +74,7 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_finds_records(text: str) -> None:
+def test_matches_records(text: str) -> None:
     assert parse(text).matches(PRODUCE)
     assert parse(str(parse(text))) == parse(text)
     assert not parse(text).matches(UNDECODED)
@@ -82,7 +82,7 @@ def test_finds_records(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_FOUND)
-def test_does_not_find_others(text: str) -> None:
+def test_does_not_match_other_records(text: str) -> None:
     assert not parse(text).matches(PRODUCE)
 
 
@@ -90,12 +90,12 @@ INVALID = ["value.", "value..id", "header.", "values.id", "value" + ".a" * 51]
 
 
 @pytest.mark.parametrize("field", INVALID)
-def test_invalid_fields(field: str) -> None:
+def test_rejects_invalid_fields(field: str) -> None:
     with pytest.raises(FilterError, match="unknown field"):
         parse(f"{field}=1")
 
 
-def test_operators_are_suggested_for_a_field_of_records() -> None:
+def test_suggests_operators_for_a_field_of_records() -> None:
     assert complete("value.order.id ", 15) == ["=", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in", "and", "or"]
     assert complete("ke", 2) == ["key"]
 
@@ -107,12 +107,12 @@ def test_operators_are_suggested_for_a_field_of_records() -> None:
         {"key": {"format": 1, "data": {"id": []}}, "headers": {"a": json(1)}, "value": 5},
     ],
 )
-def test_what_a_trace_may_have_instead(record: dict[str, Any]) -> None:
+def test_matches_nothing_in_an_unusual_record(record: dict[str, Any]) -> None:
     for text in ("header.a*=1", "key.id=1", "value=5", "value.id"):
         assert not parse(text).matches({"body": body(record)})
 
 
-def test_a_nested_value_takes_linear_time() -> None:
+def test_matching_a_nested_value_takes_linear_time() -> None:
     data: Any = {"end": 1}
     for _ in range(900):
         data = {"a": data, "b": 0}

@@ -137,9 +137,9 @@ def test_time_marks_never_overlap(start: int, length: int, columns: int) -> None
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(start, start + length), columns)
-    ends = [(mark.column, mark.column + len(mark.text)) for mark in grid.times]
-    assert all(end_column < start_column for (_, end_column), (start_column, _) in pairwise(ends))
-    assert all(start_column >= 0 and end_column <= columns for start_column, end_column in ends)
+    column_ranges = [(mark.column, mark.column + len(mark.text)) for mark in grid.times]
+    assert all(end_column < start_column for (_, end_column), (start_column, _) in pairwise(column_ranges))
+    assert all(start_column >= 0 and end_column <= columns for start_column, end_column in column_ranges)
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 2 * 10**18),

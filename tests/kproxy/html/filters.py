@@ -1,4 +1,4 @@
-"""Filters asked in Python and, by the page's script, in a browser."""
+"""Filters evaluated in Python and, with the script of the page, in a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.filters import test_evaluate, test_line_text, test_parser, test_record_fields
 
-#: More that the two could see differently: numbers, letters of other scripts, patterns.
+#: More filters on which the two could differ: numbers, letters of other scripts, patterns.
 _MORE = (
     r"topic~'^[\w.]+$'", r"topic~'[]o-r]rd'", r"topic~'(?i)^ORDERS$'", r"topic~'o(r|d){2,3}?e'", r"message~'[\d-]|\.'",
     r"topic~'a\-b'", r"topic~'}'", r"topic~'('", r"topic~')'", r"topic~'a{3,2}'", r"topic~'*'", r"topic~'\b'",
@@ -30,11 +30,11 @@ _MORE = (
 )  # fmt: skip
 
 
-def asked() -> list[str]:
-    """Filters, and what is none: those of the language's own tests, those of its page, and more."""
-    found = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
-    found += [f"{field}=1" for field in test_record_fields.INVALID]
-    found += [
+def sample_texts() -> list[str]:
+    """Valid and invalid filters: those of the tests of the language, those of its page, and more."""
+    texts = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
+    texts += [f"{field}=1" for field in test_record_fields.INVALID]
+    texts += [
         *test_line_text.FOUND,
         *test_line_text.NOT_FOUND,
         *test_line_text.IN_RECORDS,
@@ -44,33 +44,33 @@ def asked() -> list[str]:
         for name, test in vars(module).items():
             for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
                 if mark.name == "parametrize" and "text" in mark.args[0]:
-                    found += [each if isinstance(each, str) else each[0] for each in mark.args[1]]
-    return found
+                    texts += [case if isinstance(case, str) else case[0] for case in mark.args[1]]
+    return texts
 
 
 def lines() -> list[Mapping[str, Any]]:
     """Lines of every kind."""
-    made = [each for each in vars(test_evaluate).values() if isinstance(each, dict) and "kind" in each]
+    sample_lines = [value for value in vars(test_evaluate).values() if isinstance(value, dict) and "kind" in value]
     captured = lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz")
-    records = [json.loads(encode_json(each)) for each in (test_record_fields.PRODUCE, test_record_fields.UNDECODED)]
-    return [*made, test_line_text.LINE, *records, *map(as_mapping, itertools.islice(captured, 40))]
+    records = [json.loads(encode_json(value)) for value in (test_record_fields.PRODUCE, test_record_fields.UNDECODED)]
+    return [*sample_lines, test_line_text.LINE, *records, *map(as_mapping, itertools.islice(captured, 40))]
 
 
-def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:
-    """For each filter the lines that match, or what is wrong with it."""
+def match_results(texts: Iterable[str], lines: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:
+    """Yield for each filter which lines match, or its error message."""
     for text in texts:
         try:
-            chosen = parse(text)
+            line_filter = parse(text)
         except FilterError as error:
             yield str(error)
         else:
-            yield [chosen.matches(line) for line in of]
+            yield [line_filter.matches(line) for line in lines]
 
 
-def script(texts: Sequence[str], of: Sequence[Mapping[str, Any]]) -> str:
-    """An expression that gives the same as `answers`, by the script of the page."""
+def script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
+    """A JavaScript expression with the result of `match_results`, using the script of the page."""
     return f"""(() => {{
-      const lines = {json.dumps(of)};
+      const lines = {json.dumps(lines)};
       {join_modules([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}
       const {{ FilterError }} = filter_errors_js, {{ filterOf }} = filter_match_js;
       filter_text_js.setFields({encode_json(filter_fields()).decode()});

@@ -1,4 +1,4 @@
-"""Pages taken apart: their markup as a browser reads it, their data unpacked."""
+"""Parsed pages: their elements, and their unpacked data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Opened(HTMLParser):
             self.texts[self._open][-1] += data
 
     def unpacked(self, name: str) -> list[Any]:
-        """What is packed in chunks."""
+        """The values of a list that is packed in chunks."""
         return [value for chunk in self.data[name] for value in json.loads(zlib.decompress(base64.b64decode(chunk)))]
 
     @property
@@ -54,7 +54,7 @@ class Opened(HTMLParser):
         return [line for row in self.unpacked("lines") for line in row["lines"]]
 
     def sides(self, row: int) -> Any:
-        """Request and response of a row."""
+        """The request and response of a row."""
         return self.unpacked("sides")[self.data["places"][row]]
 
 

@@ -1,4 +1,4 @@
-"""The page: nothing in it reaches out, nothing off the wire becomes markup, and it says what the trace says."""
+"""The page makes no requests, text from the network never becomes markup, and it has the lines of the trace."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bug() -> Opened:
     return page_of(lines_of(_BUG, detail=Detail.RAW), names=[str(_BUG)])[0]
 
 
-def test_the_page_asks_nobody_for_anything(bug: Opened) -> None:
+def test_page_makes_no_requests(bug: Opened) -> None:
     [policy] = [attrs["content"] or "" for tag, attrs in bug.elements if "http-equiv" in attrs and tag == "meta"]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert allowed.keys() == {"default-src", "style-src", "script-src", "base-uri", "form-action"}
@@ -59,15 +59,17 @@ def test_the_page_asks_nobody_for_anything(bug: Opened) -> None:
     )
 
 
-def test_it_has_what_the_trace_has(kproxy: Run) -> None:
-    shown = Opened(kproxy("dissect", "--html", _BUG).stdout)
-    traced = [json.loads(line) for line in kproxy("dissect", "--json", "--detail", "full", _BUG).stdout.splitlines()]
-    for line in traced:
+def test_page_has_the_lines_of_the_trace(kproxy: Run) -> None:
+    opened = Opened(kproxy("dissect", "--html", _BUG).stdout)
+    trace_lines = [
+        json.loads(line) for line in kproxy("dissect", "--json", "--detail", "full", _BUG).stdout.splitlines()
+    ]
+    for line in trace_lines:
         line.pop("body", None)
-    assert sorted(map(json.dumps, shown.lines)) == sorted(map(json.dumps, traced))
+    assert sorted(map(json.dumps, opened.lines)) == sorted(map(json.dumps, trace_lines))
 
 
-def test_the_summary(bug: Opened) -> None:
+def test_page_has_a_summary(bug: Opened) -> None:
     data = bug.data
     assert data["files"] == [_BUG.name]
     assert (data["connections"], data["exchanges"], data["frames"], data["refused"], data["unanswered"]) == (
@@ -88,55 +90,55 @@ def test_the_summary(bug: Opened) -> None:
     assert data["notes"] == []
 
 
-def test_the_tables_are_the_overviews() -> None:
+def test_tables_show_the_overviews() -> None:
     opened, _ = page_of(told(STORY))
     table = opened.data["tables"]["transactions"]
     rows = {row["key"]: row for row in table["rows"]}
-    assert list(rows) == ["stuck", "(producer 4)", "pay", "audit"]  # what holds a partition is first
+    assert list(rows) == ["stuck", "(producer 4)", "pay", "audit"]  # transactions that hold a partition come first
     assert [span[2] for span in rows["pay"]["values"][-1]] == ["committed", "committed", "fenced"]
     assert all(0 <= span[0] <= span[0] + span[1] <= 1000 for row in table["rows"] for span in row["values"][-1])
     assert opened.unpacked("rows")[rows["pay"]["values"][-1][0][4]][4] == "AddPartitionsToTxn"
     assert rows["stuck"]["values"][-2] == "holds t[0] for 25.0 s; its producer left 25.0 s ago"
     assert [label.partition(" ")[0] for label, _ in rows["pay"]["marks"]] == ["fenced", "committed", "committed"]
-    [*_, (_, begun)] = rows["pay"]["marks"]
-    assert opened.unpacked("rows")[begun][4] == "AddPartitionsToTxn"
+    [*_, (_, first_row)] = rows["pay"]["marks"]
+    assert opened.unpacked("rows")[first_row][4] == "AddPartitionsToTxn"
     assert rows["pay"]["filter"] == 'transaction="pay"'
-    for name, other in opened.data["tables"].items():
-        assert all(len(row["values"]) == len(other["columns"]) for row in other["rows"]), name
+    for name, table_data in opened.data["tables"].items():
+        assert all(len(row["values"]) == len(table_data["columns"]) for row in table_data["rows"]), name
     hostile, _ = page_of(told(STORY.replace('"pay"', '"<b>pay</b>"')))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in opened.elements]
     assert page_of(exchange("t"))[0].data["tables"]["transactions"]["rows"] == []
 
 
-def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
-    number = bug.data["causes"][0]["row"]
-    [asked, answered] = [line for line in lines_of(_BUG, detail=Detail.RAW) if getattr(line, "api", "") == "Metadata"][
-        :2
-    ]
-    assert isinstance(asked, RequestLine)
-    assert isinstance(answered, ResponseLine)
-    shown, wanted = bug.sides(number)[1], side(answered, asked)
-    assert base64.b64decode(shown["frame"]) == wanted.frame
-    assert shown["departure"] == wanted.departure
-    [mark] = shown["marks"]
-    assert shown["fields"][mark] == [1, "throttle_time_ms", "int32", "0", "", 8, 12]
-    assert [field[1] for field in shown["fields"] if field[0] == 0] == ["size", "header", "body"]
-    [[finding]] = [finding for finding in bug.unpacked("lines")[number]["findings"] if finding]
+def test_side_has_fields_bytes_and_marks(bug: Opened) -> None:
+    row = bug.data["causes"][0]["row"]
+    [request_entry, response_entry] = [
+        line for line in lines_of(_BUG, detail=Detail.RAW) if getattr(line, "api", "") == "Metadata"
+    ][:2]
+    assert isinstance(request_entry, RequestLine)
+    assert isinstance(response_entry, ResponseLine)
+    page_side, expected = bug.sides(row)[1], side(response_entry, request_entry)
+    assert base64.b64decode(page_side["frame"]) == expected.frame
+    assert page_side["departure"] == expected.departure
+    [mark] = page_side["marks"]
+    assert page_side["fields"][mark] == [1, "throttle_time_ms", "int32", "0", "", 8, 12]
+    assert [field[1] for field in page_side["fields"] if field[0] == 0] == ["size", "header", "body"]
+    [[finding]] = [finding for finding in bug.unpacked("lines")[row]["findings"] if finding]
     assert finding["span"] == [8, 12]
     assert ["edit", "throttle_time_ms from version 3 is also written (over 99% sure)"] in finding["notes"]
 
 
 def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
-    """A Produce and its response."""
+    """A Produce request and its response."""
     data = records.encode([{"records": [{"key": topic.encode("utf-8", "surrogateescape"), "value": b'{"a": 1}'}]}])
-    asked = request("Produce", 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [
+    request_frame = request("Produce", 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [
         {"name": topic, "partition_data": [{"index": 0, "records": data}]}]}, correlation_id=number)  # fmt: skip
-    answered = response("Produce", 7, {"responses": [{"name": topic, "partition_responses": [
+    response_frame = response("Produce", 7, {"responses": [{"name": topic, "partition_responses": [
         {"index": 0, "error_code": 0, "base_offset": 5}]}], "throttle_time_ms": 0}, correlation_id=number)  # fmt: skip
     columns: dict[str, Any] = {"correlation_id": number, "topics": [TopicEntry(topic, partitions=[0])]}
     return [
-        request_line(asked, client_id=topic, **columns),
-        response_line(answered, 0, 7, request_ts="2026-03-01T00:00:00.000000Z", latency_us=7, **columns),
+        request_line(request_frame, client_id=topic, **columns),
+        response_line(response_frame, 0, 7, request_ts="2026-03-01T00:00:00.000000Z", latency_us=7, **columns),
     ]
 
 
@@ -151,12 +153,12 @@ def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
         "&lt;&amp;",
     ],
 )
-def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
+def test_text_from_the_network_does_not_become_markup(topic: str) -> None:
     entry = FindingEntry("L001", "trailing-bytes", "error", topic, path=topic, span=(8, 12), hint=topic, expected=topic)
-    asked, answered = exchange(topic)
-    asked = msgspec.structs.replace(asked, findings=[entry], not_decoded=None, group_id=topic)
+    request_entry, response_entry = exchange(topic)
+    request_entry = msgspec.structs.replace(request_entry, findings=[entry], not_decoded=None, group_id=topic)
     name = topic.replace("/", "").encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
-    opened, _ = page_of([asked, answered], names=[name])
+    opened, _ = page_of([request_entry, response_entry], names=[name])
     plain, _ = page_of(exchange("t"))
     assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
     assert opened.data["causes"][0]["message"]
@@ -170,7 +172,7 @@ def test_what_came_off_the_wire_is_no_markup(topic: str) -> None:
     assert title.startswith("kproxy: ")
 
 
-def test_records_are_decoded() -> None:
+def test_page_has_decoded_records() -> None:
     opened, _ = page_of(exchange("orders"))
     [record] = opened.sides(0)[0]["records"]
     assert (record["topic"], record["partition"]) == ("orders", 0)
@@ -180,19 +182,19 @@ def test_records_are_decoded() -> None:
     assert opened.sides(0)[0]["fields"][field][1:3] == ["[0]", "record"]
 
 
-def test_secrets_are_not_in_it() -> None:
+def test_page_does_not_contain_secrets() -> None:
     frame = request("SaslAuthenticate", 1, {"auth_bytes": b"\0user\0hunter2"})
     opened, _ = page_of([request_line(frame)])
-    everything = opened.text + json.dumps([opened.unpacked(name) for name in ("rows", "lines", "sides")])
-    assert "hunter2" not in everything
+    page_content = opened.text + json.dumps([opened.unpacked(name) for name in ("rows", "lines", "sides")])
+    assert "hunter2" not in page_content
     assert b"hunter2" not in base64.b64decode(opened.sides(0)[0]["frame"])
-    assert "(redacted, 13 bytes)" in everything
+    assert "(redacted, 13 bytes)" in page_content
 
 
-def test_lines_without_bytes_have_what_there_is() -> None:
-    asked, answered = exchange("orders")
-    asked.frame, answered.frame, answered.body = None, None, {"throttle_time_ms": 4}
-    opened, _ = page_of([asked, answered])
+def test_lines_without_bytes_show_their_columns_and_body() -> None:
+    request_entry, response_entry = exchange("orders")
+    request_entry.frame, response_entry.frame, response_entry.body = None, None, {"throttle_time_ms": 4}
+    opened, _ = page_of([request_entry, response_entry])
     request_side, response_side = opened.sides(0)
     assert "record with --detail raw" in request_side["missing"]
     assert ["topic", "", '"orders"'] in [field[1:4] for field in request_side["fields"]]
@@ -200,13 +202,13 @@ def test_lines_without_bytes_have_what_there_is() -> None:
     assert "frame" not in response_side
 
 
-def test_what_is_beside_exchanges_is_a_row_too(bug: Opened) -> None:
+def test_events_are_rows_without_sides(bug: Opened) -> None:
     rows = bug.unpacked("rows")
     assert [row[12] for row in rows if row[12]] == ["open", "open", "close", "close"]
     assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[12])
 
 
-def test_a_filter_takes_whole_exchanges(bug: Opened) -> None:
+def test_filter_selects_whole_exchanges(bug: Opened) -> None:
     opened, _ = page_of(lines_of(_BUG, detail=Detail.RAW), chosen="error=UNSUPPORTED_VERSION")
     assert [row[4:6] for row in opened.unpacked("rows")] == [["ApiVersions", "v4"]] * 2
     assert [line["kind"] for line in opened.lines] == ["request", "response"] * 2
@@ -215,22 +217,22 @@ def test_a_filter_takes_whole_exchanges(bug: Opened) -> None:
     assert len(bug.unpacked("rows")) == 11
 
 
-def test_a_large_frame_is_cut() -> None:
+def test_truncates_a_large_frame() -> None:
     body = {"brokers": [], "topics": [{"name": f"t{number}", "partitions": []} for number in range(5_000)]}
     frame = response("Metadata", 1, body)
     opened, _ = page_of([response_line(frame, 3, 1)])
-    shown = opened.sides(0)[1]
-    assert len(base64.b64decode(shown["frame"])) == 32 << 10
-    [more] = [field for field in shown["fields"] if field[1] == "…"]
-    assert (more[3], more[5] is not None, more[6]) == ("4,900 more", True, len(frame))
+    page_side = opened.sides(0)[1]
+    assert len(base64.b64decode(page_side["frame"])) == 32 << 10
+    [more_field] = [field for field in page_side["fields"] if field[1] == "…"]
+    assert (more_field[3], more_field[5] is not None, more_field[6]) == ("4,900 more", True, len(frame))
 
 
-def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_page_omits_fields_and_then_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = list(itertools.chain.from_iterable(exchange(f"topic-{number}", number) for number in range(700)))
     finding = FindingEntry("L001", "trailing-bytes", "error", "bytes follow")
     lines[-1].findings = [finding]
-    whole, output = page_of(lines)
-    assert output.warnings == whole.data["notes"] == []
+    full_page, output = page_of(lines)
+    assert output.warnings == full_page.data["notes"] == []
     monkeypatch.setattr(contents, "MAX_SIZE", 40_000)
     opened, output = page_of(lines)
     [note] = output.warnings
@@ -239,7 +241,7 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert opened.data["places"][-1] == 0
     assert -1 in opened.data["places"]
-    assert len(opened.text) < len(whole.text)
+    assert len(opened.text) < len(full_page.text)
     monkeypatch.setattr(contents, "MAX_SIZE", 4_000)
     opened, output = page_of(lines)
     rows, fields = output.warnings
@@ -251,27 +253,27 @@ def test_too_much_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("option", ["--json", "--findings", "--fields=ts", "--format=json"])
-def test_one_form_at_a_time(kproxy: Run, option: str) -> None:
-    done = kproxy("dissect", "--html", option, _BUG)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"kproxy: use --html or {option.partition('=')[0]}, not both\n"
+def test_rejects_html_with_a_different_output_format(kproxy: Run, option: str) -> None:
+    process = kproxy("dissect", "--html", option, _BUG)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr == f"kproxy: use --html or {option.partition('=')[0]}, not both\n"
 
 
-def test_a_terminal_is_no_browser() -> None:
-    ours, theirs = os.openpty()
+def test_refuses_to_write_html_to_a_terminal() -> None:
+    controller, terminal = os.openpty()
     try:
         command = [sys.executable, "-m", "kproxy", "dissect", "--html", _BUG]
-        done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False, timeout=60)
+        process = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, check=False, timeout=60)
     finally:
-        os.close(theirs)
-        os.close(ours)
-    assert done.returncode == 2
-    assert done.stderr.decode().startswith("kproxy: --html writes HTML to standard output: redirect it")
+        os.close(terminal)
+        os.close(controller)
+    assert process.returncode == 2
+    assert process.stderr.decode().startswith("kproxy: --html writes HTML to standard output: redirect it")
 
 
-def test_several_files_and_what_is_ignored(kproxy: Run) -> None:
-    done = kproxy("dissect", "--html", "--ignore", "L", _BUG, _STORY)
-    opened = Opened(done.stdout)
+def test_page_covers_several_files_and_omits_ignored_rules(kproxy: Run) -> None:
+    process = kproxy("dissect", "--html", "--ignore", "L", _BUG, _STORY)
+    opened = Opened(process.stdout)
     assert opened.data["files"] == [_BUG.name, _STORY.name]
     assert not any(cause["code"].startswith("L") for cause in opened.data["causes"])
     assert "L005" not in json.dumps(opened.lines)
@@ -279,32 +281,32 @@ def test_several_files_and_what_is_ignored(kproxy: Run) -> None:
     assert kproxy("dissect", "--html", _BUG).returncode == 1
 
 
-def test_what_is_said_of_the_input_is_in_the_page_but_not_where_that_lies(kproxy: Run, tmp_path: Path) -> None:
-    torn = tmp_path / "torn.pcap"
-    torn.write_bytes(gzip.decompress(_BUG.read_bytes())[:900])
+def test_page_has_warnings_about_the_input_without_its_directory(kproxy: Run, tmp_path: Path) -> None:
+    truncated = tmp_path / "torn.pcap"
+    truncated.write_bytes(gzip.decompress(_BUG.read_bytes())[:900])
     http = _STORY.with_name("http-on-kafkas-port.pcap.gz")
-    done = kproxy("dissect", "--html", torn, http)
-    assert Opened(done.stdout).data["notes"] == [
+    process = kproxy("dissect", "--html", truncated, http)
+    assert Opened(process.stdout).data["notes"] == [
         "torn.pcap: the file ends inside packet 9, after 68 of 173 bytes; everything before that point was read",
         "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
     ]
-    assert f"kproxy: {torn}: the file ends inside packet 9" in done.stderr
-    assert str(tmp_path) not in done.stdout
+    assert f"kproxy: {truncated}: the file ends inside packet 9" in process.stderr
+    assert str(tmp_path) not in process.stdout
 
 
-def test_nothing_at_all() -> None:
+def test_page_without_lines_is_empty() -> None:
     opened, output = page_of([])
     assert (opened.data["rows"], opened.data["exchanges"], output.warnings) == ([], 0, [])
 
 
-def test_the_script_knows_every_field_of_the_filter_language(bug: Opened) -> None:
-    """What it reads for a field is a key of that name, unless it says otherwise; a browser runs it in tests/peers."""
+def test_script_knows_every_field_of_the_filter_language(bug: Opened) -> None:
+    """A field reads the column of its name, unless READS has an entry; tests/peers runs the script in a browser."""
     [script] = [text for text in bug.texts["script"] if "const READS = {" in text]
-    own = re.search(r"const READS = \{(.*?)\n\};", script, re.DOTALL)
-    assert own is not None
-    read = set(re.findall(r"(?:^  |, )(\w+): ", own[1], re.MULTILINE))
-    others = [field for field in FIELDS if field.kind is not Kind.RECORD]  # filter_records.js
-    assert {field.name for field in others if field.many or field.columns != {field.name}} <= read
+    reads_block = re.search(r"const READS = \{(.*?)\n\};", script, re.DOTALL)
+    assert reads_block is not None
+    read = set(re.findall(r"(?:^  |, )(\w+): ", reads_block[1], re.MULTILINE))
+    line_fields = [field for field in FIELDS if field.kind is not Kind.RECORD]  # filter_records.js
+    assert {field.name for field in line_fields if field.many or field.columns != {field.name}} <= read
     assert read <= {field.name for field in FIELDS}
     by_name = {name: field for name, *field in bug.data["fields"]}
     assert by_name.keys() == {field.name for field in FIELDS}
@@ -314,12 +316,12 @@ def test_the_script_knows_every_field_of_the_filter_language(bug: Opened) -> Non
     assert bug.data["units"]["size"]["KiB"] == 1024
 
 
-def test_a_finding_in_a_request_that_succeeded_is_listed_last() -> None:
-    good, bad = (
+def test_lists_a_finding_in_a_successful_request_last() -> None:
+    successful, failed = (
         sessions.request(number, findings=[sessions.finding(code=code)]) for number, code in enumerate(("S001", "S002"))
     )
-    refused = sessions.response(bad, errors=[ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")])
-    opened, _ = page_of([good, bad, sessions.response(good), refused])
+    error_response = sessions.response(failed, errors=[ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")])
+    opened, _ = page_of([successful, failed, sessions.response(successful), error_response])
     assert [cause["code"] for cause in opened.data["causes"]] == ["S002", "S001"]
 
 
@@ -328,7 +330,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shows_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     work = BrowseSession.work
     for terminal in (_Terminal(), io.StringIO()):
         turns = iter([True, True])

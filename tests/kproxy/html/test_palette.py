@@ -1,4 +1,4 @@
-"""The colours of the application: contrast (WCAG 2.2), and distances with deficiencies of colour vision."""
+"""The colours of the application: contrast (WCAG 2.2), and distances for people with colour vision deficiencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEFICIENCIES = {
     "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
     "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
 }
-#: Colours that lie beside each other in pictures and lists. Error and warning also differ in shape and words.
+#: Colours that are next to each other in charts and lists. Error and warning also differ in shape and words.
 _MARKS = ("accent", "error", "warning", "topic", "text", "dim")
 #: CIE76; 2.3 is just noticeable.
 _MIN_DISTANCE = 10
@@ -45,12 +45,12 @@ def luminance(colour: Rgb) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(rgb: Rgb, other: Rgb) -> float:
-    low, high = sorted((luminance(rgb), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+def contrast(rgb: Rgb, background: Rgb) -> float:
+    darker, lighter = sorted((luminance(rgb), luminance(background)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
-def seen(colour: Rgb, deficiency: str) -> Rgb:
+def simulate(colour: Rgb, deficiency: str) -> Rgb:
     red, green, blue = (
         min(1.0, max(0.0, sum(factor * part for factor, part in zip(row, colour, strict=True))))
         for row in _DEFICIENCIES[deficiency]
@@ -66,44 +66,44 @@ def lab(colour: Rgb) -> Rgb:
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
-def distance(rgb: Rgb, other: Rgb) -> float:
-    return sum((a - b) ** 2 for a, b in zip(lab(rgb), lab(other), strict=True)) ** 0.5
+def distance(first: Rgb, second: Rgb) -> float:
+    return sum((a - b) ** 2 for a, b in zip(lab(first), lab(second), strict=True)) ** 0.5
 
 
-def test_the_measures_are_right() -> None:
+def test_measures_are_correct() -> None:
     black, white, grey = linear("000000"), linear("ffffff"), linear("767676")
     assert contrast(black, white) == pytest.approx(21)
     assert contrast(grey, white) == pytest.approx(4.54, abs=0.01)
     assert distance(black, white) == pytest.approx(100, abs=0.1)
     red, green = linear("c00000"), linear("6a6a00")  # what deuteranopes confuse
-    assert distance(seen(red, "deuteranopia"), seen(green, "deuteranopia")) < distance(red, green) / 3
+    assert distance(simulate(red, "deuteranopia"), simulate(green, "deuteranopia")) < distance(red, green) / 3
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_has_contrast_on_all_that_it_stands_on(theme: str) -> None:
+def test_text_contrasts_with_its_backgrounds(theme: str) -> None:
     colours = palette(theme)
     for text in ("text", "dim", "accent", "error", "warning", "info", "topic"):
-        for back in ("back", "panel"):
-            assert contrast(colours[text], colours[back]) >= 4.5, (text, back)
+        for background in ("back", "panel"):
+            assert contrast(colours[text], colours[background]) >= 4.5, (text, background)
     for level in ("error", "warning", "info"):
         assert contrast(colours[level], colours[f"{level}-back"]) >= 4.5, level
         assert contrast(colours["text"], colours[f"{level}-back"]) >= 4.5, level
         assert contrast(colours["dim"], colours[f"{level}-back"]) >= 4.5, level
         assert contrast(colours["dim" if level == "info" else level], colours["chosen"]) >= 4.5, level
-    for back in ("chosen", "near"):
-        assert contrast(colours["text"], colours[back]) >= 4.5, back
+    for background in ("chosen", "near"):
+        assert contrast(colours["text"], colours[background]) >= 4.5, background
     assert contrast(colours["mark-text"], colours["mark"]) >= 4.5
 
 
 @pytest.mark.parametrize("deficiency", _DEFICIENCIES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_marks_differ_from_the_background_and_from_each_other(theme: str, deficiency: str) -> None:
-    colours = {name: seen(colour, deficiency) for name, colour in palette(theme).items()}
+    colours = {name: simulate(colour, deficiency) for name, colour in palette(theme).items()}
     for mark in _MARKS:
         assert contrast(colours[mark], colours["back"]) >= 3, mark
-    near = {
+    too_close = {
         pair: round(distance(colours[pair[0]], colours[pair[1]]), 1)
         for pair in combinations(_MARKS, 2)
         if distance(colours[pair[0]], colours[pair[1]]) < _MIN_DISTANCE
     }
-    assert near == {}
+    assert too_close == {}

@@ -34,7 +34,7 @@ RESULTS = (
 SCORES = (ClientScore("a client", 2, 1, ("Metadata/v9/2",), ("ShareFetch",)),)
 
 
-def test_it_requests_nothing() -> None:
+def test_page_requests_nothing() -> None:
     page = Opened(probe_page(f"localhost:9092 {HOSTILE}", RESULTS, SCORES))
     [policy] = [attrs["content"] or "" for tag, attrs in page.elements if tag == "meta" and "http-equiv" in attrs]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
@@ -52,7 +52,7 @@ def test_it_requests_nothing() -> None:
     assert "\x1b" not in page.text
 
 
-def test_it_has_every_check_and_why_it_failed() -> None:
+def test_page_lists_every_check_with_its_result() -> None:
     page = Opened(probe_page("localhost:9092", RESULTS, SCORES))
     assert page.texts["h1"] == ["localhost:9092 passes 1 of 2 checks that apply"]
     assert page.texts["dd"] == ["1", "1", "1"]

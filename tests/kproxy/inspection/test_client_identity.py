@@ -1,4 +1,4 @@
-"""Lines say who sent a request, also if only the first one of its connection did (KIP-1313)."""
+"""Lines name the client of a request, even if only the first request of the connection does (KIP-1313)."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ STORY = f"""
 
 
 @pytest.fixture(autouse=True)
-def schemas() -> Iterator[None]:
+def use_header_v3() -> Iterator[None]:
     with header_v3():
         yield
 
@@ -37,34 +37,34 @@ def frames(lines: list[Line]) -> list[RequestLine | ResponseLine]:
     return [line for line in lines if isinstance(line, RequestLine | ResponseLine)]
 
 
-def test_all_lines_of_a_connection_have_its_client() -> None:
+def test_all_lines_of_a_connection_name_its_client() -> None:
     lines = frames(told(STORY))
     assert [line.client_id for line in lines] == ["shop"] * 6 + [None] * 2
     assert [line.client_instance_id for line in lines] == [INSTANCE] * 6 + [None] * 2
     assert not any(line.findings for line in lines[:6])
 
 
-def test_filters_and_overviews_select_all_of_them() -> None:
+def test_filters_and_overviews_cover_lines_without_a_client_id() -> None:
     lines = told(STORY)
     for text in ("client_id=shop", f"client_instance_id={INSTANCE}"):
-        found = filters.parse(text)
-        assert sum(found.matches(as_mapping(line)) for line in frames(lines)) == 6
-    first, second = feed(ConnectionsOverview(), lines).rows()
-    assert (first.client_ids, first.client_instance_id) == (("shop",), INSTANCE)
-    assert (second.client_ids, second.client_instance_id) == ((), None)
+        line_filter = filters.parse(text)
+        assert sum(line_filter.matches(as_mapping(line)) for line in frames(lines)) == 6
+    first_connection, second_connection = feed(ConnectionsOverview(), lines).rows()
+    assert (first_connection.client_ids, first_connection.client_instance_id) == (("shop",), INSTANCE)
+    assert (second_connection.client_ids, second_connection.client_instance_id) == ((), None)
 
 
-def test_what_send_encodes_introduces_the_client_once() -> None:
-    planned = from_words(["OffsetDelete", "OffsetDelete", "Heartbeat:0"], 1, None)
-    first, second, older = (read_request(frame) for frame in encode_requests(planned, "me"))
-    assert first.header["client_id"] == "me"
-    assert len(first.header["client_instance_id"]) == 22
-    assert second.header["client_id"] is None
-    assert "client_instance_id" not in second.header
-    assert older.header["client_id"] == "me"
+def test_send_identifies_the_client_only_in_the_first_request() -> None:
+    requests = from_words(["OffsetDelete", "OffsetDelete", "Heartbeat:0"], 1, None)
+    first_request, second_request, heartbeat = (read_request(frame) for frame in encode_requests(requests, "me"))
+    assert first_request.header["client_id"] == "me"
+    assert len(first_request.header["client_instance_id"]) == 22
+    assert second_request.header["client_id"] is None
+    assert "client_instance_id" not in second_request.header
+    assert heartbeat.header["client_id"] == "me"
 
 
-def test_a_wrong_id_is_pointed_at() -> None:
-    [wrong] = findings('> as app@AAAAAAAAAAAAAAAAAAAAAQ OffsetDelete v1 {"group_id": "g"}', "V021")
-    assert wrong.path == "header._tags.client_instance_id"
-    assert wrong.span == (18, 36)
+def test_finding_points_at_an_invalid_instance_id() -> None:
+    [finding] = findings('> as app@AAAAAAAAAAAAAAAAAAAAAQ OffsetDelete v1 {"group_id": "g"}', "V021")
+    assert finding.path == "header._tags.client_instance_id"
+    assert finding.span == (18, 36)

@@ -1,4 +1,4 @@
-"""A finding without a frame has the facts of the request that it is about."""
+"""Findings without a frame have the columns of their request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.trace.lines import FindingLine, RequestLine
 from tests.dissectors.rules.test_pages import page_stories
 from tests.kproxy.stories import told
 
-#: Rules whose findings are about one request, although they are found when time passes or a connection ends.
+#: Rules whose findings concern one request, although they are reported as time passes or when a connection ends.
 CODES = [
     "C004", "C006", "C007", "C013", "C015", "C016", "C020", "C021", "C022", "E005", "E006", "G001",
     "G002", "G003", "G004", "G005", "G006", "G007", "G009", "G013", "S013", "S014", "V007", "V005", "V019", "X006",
@@ -17,9 +17,9 @@ CODES = [
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_finding_without_a_frame_has_the_request_that_it_is_about(code: str) -> None:
+def test_finding_without_a_frame_names_its_request(code: str) -> None:
     [rule] = [rule for rule in rules.rules() if rule.code == code]
-    found = 0
+    checked = 0
     for story in page_stories(rule.page, "Example"):
         lines = told(story)
         requests = {
@@ -33,5 +33,5 @@ def test_a_finding_without_a_frame_has_the_request_that_it_is_about(code: str) -
                 assert requests[line.connection_id, line.offset or 0] == (
                     line.api, line.api_version, line.correlation_id,
                 )  # fmt: skip
-                found += 1
-    assert found
+                checked += 1
+    assert checked

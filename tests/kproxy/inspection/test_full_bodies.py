@@ -1,4 +1,4 @@
-"""Bodies at full detail, of frames that are read under a diagnosis."""
+"""Bodies at full detail, of frames that are read with a diagnosis."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail, RequestLine
 
-#: JoinGroup v9 whose subscription has no length (and another damage): the diagnosis reads it as a struct.
+#: JoinGroup v9 whose subscription has no length (and further damage): the diagnosis reads it as a struct.
 WITHOUT_LENGTH = bytes.fromhex(
     "00000114000b00090000037900086c61622d6a6176610014672d6a6176612d3232363236302d32363436300000271000"
     "0493e02e6c61622d6a6176612d36613563306436342d313634382d346665612d613936652d3732303439633337376334"
@@ -17,7 +17,7 @@ WITHOUT_LENGTH = bytes.fromhex(
 )
 
 
-def test_a_payload_that_is_read_as_a_struct() -> None:
+def test_body_has_a_payload_that_is_read_as_a_struct() -> None:
     inspector = Inspector("x", Detail.FULL)
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=10**18)
     [line] = inspector.data(1, Direction.REQUEST, WITHOUT_LENGTH, at=10**18)

@@ -1,4 +1,4 @@
-"""A connection that another inspector has begun to inspect."""
+"""A connection that an earlier inspector has started to inspect."""
 
 import base64
 from typing import Any
@@ -15,17 +15,17 @@ AT = 1_700_000_000_000_000_000
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
 
-class Resumed:
-    """One connection, inspected from here on."""
+class ResumedConnection:
+    """One connection, inspected from its middle."""
 
     def __init__(self, request_at: Progress, response_at: Progress, **options: Any) -> None:
         self.inspector = Inspector("web-1-77", **options)
         self.lines: list[Line] = self.inspector.open(5, "c:1", "s:2", at=AT, resumed=(request_at, response_at))
 
     def feed(self, direction: Direction, data: bytes) -> list[Line]:
-        made = self.inspector.data(5, direction, data, at=AT)
-        self.lines += made
-        return made
+        new_lines = self.inspector.data(5, direction, data, at=AT)
+        self.lines += new_lines
+        return new_lines
 
     def lose(self, direction: Direction, size: int, frames: int) -> None:
         self.lines += self.inspector.lose(5, direction, size, at=AT, reason=INSPECTOR_WAS_RESTARTED, frames=frames)
@@ -45,73 +45,82 @@ def exchange(number: int) -> tuple[bytes, bytes]:
     )
 
 
-def test_it_continues_with_ids_offsets_and_sums() -> None:
-    session = Resumed(Progress(1000, 10), Progress(700, 9))
+def test_resumed_inspection_continues_ids_offsets_and_totals() -> None:
+    session = ResumedConnection(Progress(1000, 10), Progress(700, 9))
     session.lose(REQUEST, 50, 1)
-    asked, answered = exchange(3)
-    [sent] = session.feed(REQUEST, asked)
-    [got] = session.feed(RESPONSE, answered)
-    opened, gap = session.lines[:2]
-    assert isinstance(opened, OpenLine)
-    assert (opened.connection_id, opened.midstream) == ("web-1-77-5", True)
+    request_bytes, response_bytes = exchange(3)
+    [request_line] = session.feed(REQUEST, request_bytes)
+    [response_line] = session.feed(RESPONSE, response_bytes)
+    open_line, gap = session.lines[:2]
+    assert isinstance(open_line, OpenLine)
+    assert (open_line.connection_id, open_line.midstream) == ("web-1-77-5", True)
     assert isinstance(gap, GapLine)
     assert (gap.bytes, gap.frames, gap.reason) == (50, 1, INSPECTOR_WAS_RESTARTED)
-    assert isinstance(sent, RequestLine)
-    assert isinstance(got, ResponseLine)
-    assert (sent.offset, got.offset, got.request_offset) == (1050, 700, 1050)
-    assert session.inspector.progress(5) == (Progress(1050 + len(asked), 12), Progress(700 + len(answered), 10))
-    closed = session.inspector.close(5, at=AT)[-1]
-    assert isinstance(closed, CloseLine)
-    assert (closed.requests, closed.responses) == (12, 10)
-    assert (closed.request_bytes, closed.response_bytes) == (1050 + len(asked), 700 + len(answered))
+    assert isinstance(request_line, RequestLine)
+    assert isinstance(response_line, ResponseLine)
+    assert (request_line.offset, response_line.offset, response_line.request_offset) == (1050, 700, 1050)
+    assert session.inspector.progress(5) == (
+        Progress(1050 + len(request_bytes), 12),
+        Progress(700 + len(response_bytes), 10),
+    )
+    close_line = session.inspector.close(5, at=AT)[-1]
+    assert isinstance(close_line, CloseLine)
+    assert (close_line.requests, close_line.responses) == (12, 10)
+    assert (close_line.request_bytes, close_line.response_bytes) == (
+        1050 + len(request_bytes),
+        700 + len(response_bytes),
+    )
     assert session.inspector.progress(5) is None
     assert session.findings() == []
 
 
-def test_responses_to_what_an_earlier_inspector_has_seen_cause_no_findings() -> None:
-    session = Resumed(Progress(1000, 10), Progress(700, 9))
+def test_responses_to_requests_before_the_restart_cause_no_findings() -> None:
+    session = ResumedConnection(Progress(1000, 10), Progress(700, 9))
     for number in (1, 2):
-        [got] = session.feed(RESPONSE, exchange(number)[1])
-        assert isinstance(got, ResponseLine)
-        assert (got.api, got.not_decoded) == (None, "its request was not captured")
-    asked, answered = exchange(3)
-    session.feed(REQUEST, asked)
-    session.feed(RESPONSE, answered)
+        [response_line] = session.feed(RESPONSE, exchange(number)[1])
+        assert isinstance(response_line, ResponseLine)
+        assert (response_line.api, response_line.not_decoded) == (None, "its request was not captured")
+    request_bytes, response_bytes = exchange(3)
+    session.feed(REQUEST, request_bytes)
+    session.feed(RESPONSE, response_bytes)
     session.inspector.close(5, at=AT)
     assert session.findings() == []
 
 
-def test_progress_is_of_whole_frames() -> None:
-    session = Resumed(Progress(0, 0), Progress(0, 0))
-    asked, _ = exchange(1)
-    session.feed(REQUEST, asked + asked[:9])
-    assert session.inspector.progress(5) == (Progress(len(asked), 1), Progress(0, 0))
+def test_progress_counts_whole_frames() -> None:
+    session = ResumedConnection(Progress(0, 0), Progress(0, 0))
+    request_bytes, _ = exchange(1)
+    session.feed(REQUEST, request_bytes + request_bytes[:9])
+    assert session.inspector.progress(5) == (Progress(len(request_bytes), 1), Progress(0, 0))
 
 
-def test_where_no_boundaries_are_known_a_frame_is_looked_for() -> None:
-    session = Resumed(Progress(1000, 0, at_frame=False), Progress(700, 0, at_frame=False))
-    asked, answered = exchange(3)
-    session.feed(REQUEST, b"\x07garbage" + asked)
-    session.feed(RESPONSE, answered)
+def test_searches_for_a_frame_if_boundaries_are_unknown() -> None:
+    session = ResumedConnection(Progress(1000, 0, at_frame=False), Progress(700, 0, at_frame=False))
+    request_bytes, response_bytes = exchange(3)
+    session.feed(REQUEST, b"\x07garbage" + request_bytes)
+    session.feed(RESPONSE, response_bytes)
     frames = [line for line in session.lines if isinstance(line, RequestLine | ResponseLine)]
     assert [frame.offset for frame in frames] == [1008, 700]
-    assert session.inspector.progress(5) == (Progress(1008 + len(asked), 1), Progress(700 + len(answered), 1))
+    assert session.inspector.progress(5) == (
+        Progress(1008 + len(request_bytes), 1),
+        Progress(700 + len(response_bytes), 1),
+    )
 
 
 @pytest.mark.parametrize("detail", list(Detail))
-def test_a_password_of_a_login_that_is_under_way_is_withheld(detail: Detail) -> None:
+def test_withholds_the_password_of_a_login_in_progress(detail: Detail) -> None:
     secret = b"\x00alice\x00alice-secret"
-    session = Resumed(Progress(100, 2), Progress(100, 2), detail=detail)
+    session = ResumedConnection(Progress(100, 2), Progress(100, 2), detail=detail)
     [token] = session.feed(REQUEST, framed(secret))
     assert isinstance(token, RequestLine)
     assert token.not_decoded == "SASL token outside Kafka's framing (SaslHandshake v0): withheld"
     session.feed(RESPONSE, framed(b""))
-    asked, answered = exchange(3)
-    [sent] = session.feed(REQUEST, asked)
-    [got] = session.feed(RESPONSE, answered)
-    assert isinstance(sent, RequestLine)
-    assert isinstance(got, ResponseLine)
-    assert (sent.api, got.api) == ("Heartbeat", "Heartbeat")
+    request_bytes, response_bytes = exchange(3)
+    [request_line] = session.feed(REQUEST, request_bytes)
+    [response_line] = session.feed(RESPONSE, response_bytes)
+    assert isinstance(request_line, RequestLine)
+    assert isinstance(response_line, ResponseLine)
+    assert (request_line.api, response_line.api) == ("Heartbeat", "Heartbeat")
     text = str(session.lines)
     assert "alice-secret" not in text
     assert base64.b64encode(secret).decode() not in text

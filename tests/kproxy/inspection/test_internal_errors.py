@@ -1,4 +1,4 @@
-"""A bug in kproxy that one frame provokes: it is reported with that frame, and everything else is as without it."""
+"""A bug in kproxy that one frame triggers: it is reported with that frame and changes nothing else."""
 
 import io
 import json
@@ -43,21 +43,21 @@ STORY = """
 Patch = pytest.MonkeyPatch
 
 
-def failing(plain: Callable[..., Any], which: Callable[..., bool]) -> Callable[..., Any]:
-    """The function, which raises when it is called with what `which` is true of."""
+def fail_when(function: Callable[..., Any], condition: Callable[..., bool]) -> Callable[..., Any]:
+    """Return the function, wrapped to raise if `condition` is true of its arguments."""
 
-    def fail(*args: Any, **named: Any) -> Any:
-        if which(*args):
+    def fail_or_call(*args: Any, **named: Any) -> Any:
+        if condition(*args):
             raise TypeError("unhashable type: 'slice'")
-        return plain(*args, **named)
+        return function(*args, **named)
 
-    return fail
+    return fail_or_call
 
 
 def break_decoder(patch: Patch) -> None:
     layouts = message.api_layouts(ApiKey.HEARTBEAT, 0)
     assert layouts is not None
-    patch.setattr(layouts.request_kind, "decoder", failing(len, lambda _: True))
+    patch.setattr(layouts.request_kind, "decoder", fail_when(len, lambda _: True))
 
 
 def break_rule(patch: Patch) -> None:
@@ -67,82 +67,86 @@ def break_rule(patch: Patch) -> None:
         yield from ()
 
     rule = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
-    interested = rules._interested
+    original_interested = rules._interested
     patch.setattr(
         rules, "_interested",
-        lambda event, *more: (*((rule,) if isinstance(event, RequestReceived) else ()), *interested(event, *more)),
+        lambda event, *more: (
+            *((rule,) if isinstance(event, RequestReceived) else ()), *original_interested(event, *more)
+        ),
     )  # fmt: skip
 
 
 def break_tracker(patch: Patch) -> None:
-    def which(_: object, event: object, __: object) -> bool:
+    def is_heartbeat_event(_: object, event: object, __: object) -> bool:
         return isinstance(event, RequestReceived) and event.message.api == "Heartbeat"
 
-    patch.setattr(InFlight, "observe", failing(InFlight.observe, which))
+    patch.setattr(InFlight, "observe", fail_when(InFlight.observe, is_heartbeat_event))
 
 
 def break_line(patch: Patch) -> None:
-    patch.setattr(frame_lines.summary, "group_id", failing(frame_lines.summary.group_id, is_heartbeat))
+    patch.setattr(frame_lines.summary, "group_id", fail_when(frame_lines.summary.group_id, is_heartbeat))
 
 
 def is_heartbeat(message: Any, *_: object) -> bool:
     return bool(message.is_request and message.api == "Heartbeat" and message.body)
 
 
-def told(story: str) -> list[Line]:
+def inspect_story(story: str) -> list[Line]:
     teller = Teller(Inspector("story"))
     teller.tell(story)
     return teller.lines
 
 
-@pytest.mark.parametrize("broken", [break_decoder, break_rule, break_tracker, break_line])
-def test_the_inspector_reports_it_with_its_frame_and_the_others_are_as_they_were(
-    monkeypatch: Patch, internal_errors: list[Failure], broken: Callable[[Patch], None]
+@pytest.mark.parametrize("break_part", [break_decoder, break_rule, break_tracker, break_line])
+def test_internal_error_is_reported_with_its_frame_only(
+    monkeypatch: Patch, internal_errors: list[Failure], break_part: Callable[[Patch], None]
 ) -> None:
-    before = told(STORY)
-    broken(monkeypatch)
-    after = told(STORY)
+    expected = inspect_story(STORY)
+    break_part(monkeypatch)
+    lines = inspect_story(STORY)
     assert len(internal_errors) == 1
-    assert [type(line) for line in after] == [type(line) for line in before]
-    [at] = [number for number, line in enumerate(after) if "internal-error" in repr(line)]
-    line = after[at]
+    assert [type(line) for line in lines] == [type(line) for line in expected]
+    [index] = [number for number, line in enumerate(lines) if "internal-error" in repr(line)]
+    line = lines[index]
     assert isinstance(line, RequestLine)
-    assert (line.api, line.correlation_id, line.size) == ("Heartbeat", 2, before[at].size)  # type: ignore[union-attr]
-    found = next(finding for finding in line.findings if finding.code == "K007")
-    assert found.message.startswith("internal error while ")
-    assert found.message.endswith(": TypeError: unhashable type: 'slice'")
-    assert found.severity == "error"
-    assert found.hint is not None
-    assert "please report" in found.hint
-    assert "SHA-256" in found.hint
-    assert found.got is not None
-    assert "test_internal_errors.py:" in found.got
-    # The contents are left out only where they could not be read; its response has its request either way.
-    assert bool(line.not_decoded) == (broken in (break_decoder, break_line))
-    answer = after[at + 1]
-    assert isinstance(answer, ResponseLine)
-    assert (answer.api, answer.latency_us, answer.not_decoded) == ("Heartbeat", 1000, None)
-    assert after[:at] + after[at + 2 :] == before[:at] + before[at + 2 :]
+    assert (line.api, line.correlation_id, line.size) == ("Heartbeat", 2, expected[index].size)  # type: ignore[union-attr]
+    reported = next(finding for finding in line.findings if finding.code == "K007")
+    assert reported.message.startswith("internal error while ")
+    assert reported.message.endswith(": TypeError: unhashable type: 'slice'")
+    assert reported.severity == "error"
+    assert reported.hint is not None
+    assert "please report" in reported.hint
+    assert "SHA-256" in reported.hint
+    assert reported.got is not None
+    assert "test_internal_errors.py:" in reported.got
+    # The contents are missing only if they could not be read; the response is paired either way.
+    assert bool(line.not_decoded) == (break_part in (break_decoder, break_line))
+    response_line = lines[index + 1]
+    assert isinstance(response_line, ResponseLine)
+    assert (response_line.api, response_line.latency_us, response_line.not_decoded) == ("Heartbeat", 1000, None)
+    assert lines[:index] + lines[index + 2 :] == expected[:index] + expected[index + 2 :]
 
 
-def test_it_is_reported_once_in_a_run_and_then_counted(monkeypatch: Patch, internal_errors: list[Failure]) -> None:
+def test_repeated_internal_error_is_reported_once_and_counted(
+    monkeypatch: Patch, internal_errors: list[Failure]
+) -> None:
     break_tracker(monkeypatch)
-    lines = told(3 * STORY + 2 * STORY.replace("> ", "2> ").replace("< ", "2< ") + "close\n2 close")
+    lines = inspect_story(3 * STORY + 2 * STORY.replace("> ", "2> ").replace("< ", "2< ") + "close\n2 close")
     assert len(internal_errors) == 5
     assert sum("K007" in [finding.code for finding in getattr(line, "findings", ())] for line in lines) == 1
-    closed = [line for line in lines if isinstance(line, CloseLine)]
+    close_lines = [line for line in lines if isinstance(line, CloseLine)]
     assert [
-        [(finding.code, finding.count) for finding in line.repeated if finding.code == "K007"] for line in closed
+        [(finding.code, finding.count) for finding in line.repeated if finding.code == "K007"] for line in close_lines
     ] == [
         [("K007", 2)],
         [("K007", 2)],
     ]
 
 
-def test_framing_that_fails_loses_those_bytes_and_goes_on_with_a_later_frame(
+def test_framing_error_loses_its_bytes_and_inspection_continues(
     monkeypatch: Patch, internal_errors: list[Failure]
 ) -> None:
-    monkeypatch.setattr(Framer, "push", failing(Framer.push, lambda _, data: b"second" in data))
+    monkeypatch.setattr(Framer, "push", fail_when(Framer.push, lambda _, data: b"second" in data))
     inspector = Inspector("t")
     lines = inspector.open(1, "10.0.0.1:1", "10.0.0.2:9092", at=0)
     frames = [request("Metadata", 0, {"topics": [{"name": name}]}) for name in ("first", "second", "third")]
@@ -150,8 +154,8 @@ def test_framing_that_fails_loses_those_bytes_and_goes_on_with_a_later_frame(
         lines += inspector.data(1, Direction.REQUEST, frame, at=at)
     lines += inspector.close(1, at=9)
     assert len(internal_errors) == 1
-    asked = [line for line in lines if isinstance(line, RequestLine)]
-    assert [(line.topics[0].topic, line.offset) for line in asked] == [
+    requests = [line for line in lines if isinstance(line, RequestLine)]
+    assert [(line.topics[0].topic, line.offset) for line in requests] == [
         ("first", 0),
         ("third", len(frames[0] + frames[1])),
     ]
@@ -161,7 +165,7 @@ def test_framing_that_fails_loses_those_bytes_and_goes_on_with_a_later_frame(
 
 
 @pytest.mark.parametrize("api", ["SaslAuthenticate", "Produce", "Metadata"])
-def test_the_text_of_an_exception_is_left_out_where_it_may_be_a_secret(
+def test_omits_the_text_of_an_exception_that_may_be_a_secret(
     monkeypatch: Patch, internal_errors: list[Failure], api: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -176,35 +180,32 @@ def test_the_text_of_an_exception_is_left_out_where_it_may_be_a_secret(
     assert internal_errors
 
 
-# What the commands make of it
+# How the commands handle internal errors
 
 
 def frames() -> list[dict[str, object]]:
     heartbeat = request("Heartbeat", 0, {"group_id": "g", "generation_id": 1, "member_id": "m"})
     metadata = request("Metadata", 0, {"topics": [{"name": "a"}]})
-    return [
-        {"id": number, "frame": excerpt_entry.hex()}
-        for number, excerpt_entry in enumerate((metadata, heartbeat, metadata))
-    ]
+    return [{"id": number, "frame": frame.hex()} for number, frame in enumerate((metadata, heartbeat, metadata))]
 
 
 def break_payloads(patch: Patch) -> None:
-    patch.setattr(embedded, "presentable_body", failing(embedded.presentable_body, is_heartbeat))
+    patch.setattr(embedded, "presentable_body", fail_when(embedded.presentable_body, is_heartbeat))
 
 
 def break_explain(patch: Patch) -> None:
-    """Not where `kproxy.inspection.explain` handles it itself."""
-    patch.setattr(explaining, "read_request", failing(explaining.read_request, lambda frame: b"\0\x0c" in frame[:6]))
+    """Fail outside the part of explain that handles errors itself."""
+    patch.setattr(explaining, "read_request", fail_when(explaining.read_request, lambda frame: b"\0\x0c" in frame[:6]))
 
 
-@pytest.mark.parametrize("broken", [break_decoder, break_rule, break_tracker, break_payloads, break_explain])
-def test_explain_answers_the_lines_after_it(
+@pytest.mark.parametrize("break_part", [break_decoder, break_rule, break_tracker, break_payloads, break_explain])
+def test_explain_json_continues_after_an_internal_error(
     monkeypatch: Patch,
     capfdbinary: Any,
     internal_errors: list[Failure],
-    broken: Callable[[Patch], None],
+    break_part: Callable[[Patch], None],
 ) -> None:
-    broken(monkeypatch)
+    break_part(monkeypatch)
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(json.dumps(frame) + "\n" for frame in frames())))
     assert main(["explain", "--json", "-"]) == 1
     sys.stdout.flush()
@@ -214,13 +215,15 @@ def test_explain_answers_the_lines_after_it(
     assert failed["id"] == 1
     [finding] = [finding for finding in failed["findings"] if finding["code"] == "K007"]
     assert "TypeError" in finding["message"]
-    assert ("error" in failed) == (broken not in (break_rule, break_tracker))
+    assert ("error" in failed) == (break_part not in (break_rule, break_tracker))
     assert internal_errors
 
 
-def test_explain_shows_the_frames_after_it(monkeypatch: Patch, capsys: Any, internal_errors: list[Failure]) -> None:
-    for broken in (break_payloads, break_explain):
-        broken(monkeypatch)
+def test_explain_continues_after_an_internal_error(
+    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure]
+) -> None:
+    for break_part in (break_payloads, break_explain):
+        break_part(monkeypatch)
         assert main(["explain", "".join(str(frame["frame"]) for frame in frames())]) == 1
         out, err = capsys.readouterr()
         assert out.count("Metadata v0 request") == 2
@@ -233,45 +236,45 @@ FORMS = [[], ["--json"], ["--fields", "api,findings.code,code"], ["--findings"],
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
-def test_dissect_goes_on_after_a_frame(
+def test_dissect_continues_after_an_error_in_a_frame(
     monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], form: list[str]
 ) -> None:
-    plain = frame_lines.summary.topics
-    seen = []
+    original_topics = frame_lines.summary.topics
+    messages = []
 
-    def topics(message: Any, *more: Any, **options: Any) -> Any:
-        seen.append(message)
-        if len(seen) == 20:
+    def topics_or_fail(message: Any, *more: Any, **options: Any) -> Any:
+        messages.append(message)
+        if len(messages) == 20:
             raise TypeError("unhashable type: 'slice'")
-        return plain(message, *more, **options)
+        return original_topics(message, *more, **options)
 
-    monkeypatch.setattr(frame_lines.summary, "topics", topics)
+    monkeypatch.setattr(frame_lines.summary, "topics", topics_or_fail)
     assert main(["dissect", *form, str(CAPTURE)]) == 1
-    assert len(seen) > 50
+    assert len(messages) > 50
     out = capfdbinary.readouterr().out
     assert b"K007" in out or form == ["--html"]  # packed
     assert len(internal_errors) == 1
 
 
-def break_capture(patch: Patch, broken: str) -> None:
+def break_capture(patch: Patch, part: str) -> None:
     count = 0
 
-    def tenth(*_: object) -> bool:
+    def is_tenth_call(*_: object) -> bool:
         nonlocal count
         count += 1
         return count == 10
 
-    if broken == "packet":
-        patch.setattr(tcp, "BytesCaptured", failing(tcp.BytesCaptured, tenth))
+    if part == "packet":
+        patch.setattr(tcp, "BytesCaptured", fail_when(tcp.BytesCaptured, is_tenth_call))
     else:
-        patch.setattr(Dissector, "process", failing(Dissector.process, tenth))
+        patch.setattr(Dissector, "process", fail_when(Dissector.process, is_tenth_call))
 
 
-@pytest.mark.parametrize("broken", ["packet", "connection"])
-def test_dissect_goes_on_after_a_packet_and_a_connection(
-    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], broken: str
+@pytest.mark.parametrize("part", ["packet", "connection"])
+def test_dissect_continues_after_an_error_in_a_packet_or_connection(
+    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], part: str
 ) -> None:
-    break_capture(monkeypatch, broken)
+    break_capture(monkeypatch, part)
     assert main(["dissect", str(CAPTURE)]) == 1
     out = capsys.readouterr().out
     assert out.count("K007") == 1
@@ -279,41 +282,41 @@ def test_dissect_goes_on_after_a_packet_and_a_connection(
     assert len(internal_errors) == 1
 
 
-@pytest.mark.parametrize("broken", ["packet", "connection"])
-def test_spark_reads_the_same_lines_after_a_packet_and_a_connection(
-    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], broken: str
+@pytest.mark.parametrize("part", ["packet", "connection"])
+def test_spark_reads_the_lines_of_dissect_after_an_error(
+    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], part: str
 ) -> None:
     with monkeypatch.context() as patch:
-        break_capture(patch, broken)
+        break_capture(patch, part)
         main(["dissect", "--json", str(CAPTURE)])
     sys.stdout.flush()
     dissected = capfdbinary.readouterr().out
-    break_capture(monkeypatch, broken)
-    read = [*decode(io.BytesIO(CAPTURE.read_bytes()), str(CAPTURE), CaptureOptions())]
-    assert [json.loads(line) for line in read] == [json.loads(line) for line in dissected.splitlines()]
+    break_capture(monkeypatch, part)
+    decoded = [*decode(io.BytesIO(CAPTURE.read_bytes()), str(CAPTURE), CaptureOptions())]
+    assert [json.loads(line) for line in decoded] == [json.loads(line) for line in dissected.splitlines()]
     assert dissected.count(b"K007") == 1
     assert len(internal_errors) == 2
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--findings"], ["--fields", "api,code"]], ids=" ".join)
-def test_dissect_goes_on_after_a_line_of_a_trace(
+def test_dissect_continues_after_an_error_in_a_trace_line(
     monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], tmp_path: Path, form: list[str]
 ) -> None:
     data = bytearray()
-    for line in told(3 * STORY):
+    for line in inspect_story(3 * STORY):
         append_line(line, data)
     path = tmp_path / "story.jsonl"
     path.write_bytes(data)
 
-    def which(*args: Any) -> bool:
+    def is_heartbeat_call(*args: Any) -> bool:
         return any(getattr(argument, "api", None) == "Heartbeat" for argument in args)
 
-    monkeypatch.setattr(text.TextOutput, "write", failing(text.TextOutput.write, which))
-    monkeypatch.setattr(Causes, "add", failing(Causes.add, which))
-    monkeypatch.setattr("kproxy.outputs.line_outputs.append_line", failing(append_line, which))
-    several = failing(append_lines, lambda lines, _: any(map(which, lines)))
-    monkeypatch.setattr("kproxy.outputs.line_outputs.append_lines", several)
-    monkeypatch.setattr(ColumnReader, "__call__", failing(ColumnReader.__call__, which))
+    monkeypatch.setattr(text.TextOutput, "write", fail_when(text.TextOutput.write, is_heartbeat_call))
+    monkeypatch.setattr(Causes, "add", fail_when(Causes.add, is_heartbeat_call))
+    monkeypatch.setattr("kproxy.outputs.line_outputs.append_line", fail_when(append_line, is_heartbeat_call))
+    append_lines_or_fail = fail_when(append_lines, lambda lines, _: any(map(is_heartbeat_call, lines)))
+    monkeypatch.setattr("kproxy.outputs.line_outputs.append_lines", append_lines_or_fail)
+    monkeypatch.setattr(ColumnReader, "__call__", fail_when(ColumnReader.__call__, is_heartbeat_call))
     assert main(["dissect", *form, str(path)]) == 1
     out, err = capfdbinary.readouterr()
     assert out.count(b"K007") == 1
@@ -323,9 +326,7 @@ def test_dissect_goes_on_after_a_line_of_a_trace(
     assert len(internal_errors) == 6
 
 
-def test_ignored_or_not_failed_on_it_is_no_failure(
-    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure]
-) -> None:
+def test_internal_error_respects_fail_on_never(monkeypatch: Patch, capsys: Any, internal_errors: list[Failure]) -> None:
     break_payloads(monkeypatch)
     heartbeat = str(frames()[1]["frame"])
     assert main(["explain", "--fail-on", "never", heartbeat]) == 0

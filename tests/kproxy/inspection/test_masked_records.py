@@ -1,4 +1,4 @@
-"""Masked records in lines: no planted value is in them, in any form."""
+"""Lines of masked records contain no planted value in any form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def schema_record(version: int, id_: int, type_: str) -> dict[str, bytes]:
     return {"key": json.dumps(key).encode(), "value": json.dumps(value).encode()}
 
 
-def produced(
+def trace_text(
     *records: tuple[str, list[dict[str, Any]]],
     api_key: int = 0,
     withheld: bool = False,
@@ -51,8 +51,8 @@ def produced(
     values = None if withheld else RecordValues(source, Masks(masks.get("paths", ()), (), text))
     inspector = Inspector("t", Detail.FULL, record_values=values, withholds_records=withheld, frames=not withheld)
     lines = inspector.open(1, "c:1", "a:9092", at=0)
-    for topic, rows in records:
-        data = bytearray(encode([{"records": rows}]))
+    for topic, batch_records in records:
+        data = bytearray(encode([{"records": batch_records}]))
         data[22] |= attributes
         partition = {"index": 0, "records": bytes(data)}
         body = {"acks": 1, "timeout_ms": 9, "topic_data": [{"name": topic, "partition_data": [partition]}]}
@@ -62,7 +62,7 @@ def produced(
     return b"".join(map(encode_line, lines)).decode()
 
 
-def has(lines: str, planted: str) -> bool:
+def contains(lines: str, planted: str) -> bool:
     bases = [base64.b64encode(bytes(shift) + planted.encode())[4 if shift else 0 : -4].decode() for shift in range(3)]
     return any(shape in lines for shape in (planted, planted.encode().hex(), *bases))
 
@@ -84,10 +84,10 @@ def has(lines: str, planted: str) -> bool:
         ("o", {"value": PLANTED.encode()}, {"paths": ["value"], "api_key": 8}),
     ],
 )
-def test_no_line_has_what_is_masked(topic: str, record: dict[str, Any], masks: dict[str, Any]) -> None:
-    without = {name: value for name, value in masks.items() if name == "api_key"}
-    assert has(produced((topic, [record]), **without), PLANTED) or topic == "__consumer_offsets"
-    assert not has(produced((topic, [record]), **masks), PLANTED)
+def test_no_line_has_masked_text(topic: str, record: dict[str, Any], masks: dict[str, Any]) -> None:
+    other_options = {name: value for name, value in masks.items() if name == "api_key"}
+    assert contains(trace_text((topic, [record]), **other_options), PLANTED) or topic == "__consumer_offsets"
+    assert not contains(trace_text((topic, [record]), **masks), PLANTED)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_no_line_has_what_is_masked(topic: str, record: dict[str, Any], masks: d
 def test_no_line_has_masked_numbers(
     value: bytes, headers: list[dict[str, Any]], masks: dict[str, Any], planted: str
 ) -> None:
-    lines = produced(("o", [{"value": value, "headers": headers}]), **masks)
+    lines = trace_text(("o", [{"value": value, "headers": headers}]), **masks)
     assert planted not in lines
     assert BIG not in lines
 
 
-def test_names_in_observed_schemas_are_masked() -> None:
+def test_masks_names_in_observed_schemas() -> None:
     schemas = ("_schemas", [schema_record(1, 55, "long"), schema_record(2, 56, "string")])
     values = [("o", [{"value": b"\0\0\0\0" + data}]) for data in (b"\x37\x22", b"\x38\2a", b"\x37\x22\x22")]
-    assert not has(produced(schemas, *values, text=PLANTED), PLANTED)
-    lines = produced(schemas, *values)
+    assert not contains(trace_text(schemas, *values, text=PLANTED), PLANTED)
+    lines = trace_text(schemas, *values)
     assert "P010" in lines
     assert "planted2" in lines

@@ -1,4 +1,4 @@
-"""`--mask`: which fields of a tree it covers."""
+"""The fields of a tree that `--mask` covers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ TREE = {"card": {"number": "4111", "by": [{"name": "Ann"}, {"name": "Bob"}]}, "n
         ("key.card", TREE),
     ],
 )
-def test_fields(mask: str, expected: Any) -> None:
+def test_masks_fields(mask: str, expected: Any) -> None:
     assert Masks([mask]).masked(TREE, "orders", "value") == expected
 
 
-def test_what_has_no_fields_is_masked_completely() -> None:
+def test_value_without_fields_is_masked_completely() -> None:
     assert Masks(["value.card"]).masked("4111", "orders", "value") == MASKED
 
 
-def test_a_topic_whose_name_is_unknown_is_every_topic() -> None:
+def test_masks_of_any_topic_apply_if_the_name_is_unknown() -> None:
     assert Masks(["orders:value.card"]).masked(TREE, None, "value")["card"] == MASKED
 
 
-def test_headers() -> None:
+def test_masks_headers_by_name_and_topic() -> None:
     masks = Masks(["header.app.token", "orders:header.x-*"])
     assert [masks.masks_header("orders", name) for name in ("app.token", "x-id", "other")] == [True, True, False]
     assert not masks.masks_header("others", "x-id")
@@ -54,6 +54,6 @@ def test_names_of_headers_match_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("text", ["card", "value.", "orders:", "value..x", ""])
-def test_invalid_masks(text: str) -> None:
+def test_rejects_invalid_masks(text: str) -> None:
     with pytest.raises(UserError, match=r"pass \[TOPIC:\]key, value or header"):
         Masks([text])

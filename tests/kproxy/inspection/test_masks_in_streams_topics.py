@@ -1,4 +1,4 @@
-"""Masks and rules apply to the keys and values inside those that Kafka Streams wrote."""
+"""Masks and rules apply to the keys and values inside the records of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def body(topic: str, records: list[dict[str, Any]]) -> dict[str, Any]:
     return {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
 
 
-def produced(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
+def produce_line(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
     inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or Sources([]), masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
@@ -38,74 +38,74 @@ def produced(topic: str, records: list[dict[str, Any]], masks: Masks, source: An
     return line
 
 
-def written(topic: str, masks: Masks) -> str:
-    """The line of records with all values that Kafka's classes wrote to a topic, as a trace has it."""
+def line_text(topic: str, masks: Masks) -> str:
+    """The trace line of records with all values that Kafka's classes wrote to a topic."""
     values = [
         base64.b64decode(record["data"]) for record in RECORDS if (record["topic"], record["part"]) == (topic, "value")
     ]
-    return msgspec.json.encode(produced(topic, [{"key": None, "value": value} for value in values], masks)).decode()
+    return msgspec.json.encode(produce_line(topic, [{"key": None, "value": value} for value in values], masks)).decode()
 
 
 @pytest.mark.parametrize("topic", [AGGREGATE, RESPONSE])
-def test_masked_fields_of_values_inside_appear_nowhere(topic: str) -> None:
-    assert "planted" in written(topic, Masks(()))
+def test_masked_fields_of_wrapped_values_appear_nowhere(topic: str) -> None:
+    assert "planted" in line_text(topic, Masks(()))
     for mask in ("value.card", "value", "value.**", "value.**.card"):
-        line = written(topic, Masks([mask]))
+        line = line_text(topic, Masks([mask]))
         assert "planted" not in line
         assert "0123456789abcdef" not in line  # the hash of a masked value
-    assert "planted" in written(topic, Masks(["other:value.card"]))
-    assert "planted" not in written(topic, Masks((), (), TextMasks(["planted"])))
+    assert "planted" in line_text(topic, Masks(["other:value.card"]))
+    assert "planted" not in line_text(topic, Masks((), (), TextMasks(["planted"])))
 
 
-def test_a_mask_can_name_one_value_of_a_change() -> None:
-    line = written(AGGREGATE, Masks(["value.old.card"]))
+def test_mask_can_name_one_value_of_a_change() -> None:
+    line = line_text(AGGREGATE, Masks(["value.old.card"]))
     assert "planted-1" in line
     assert "planted-2" not in line
 
 
 def test_masked_keys_are_masked_inside_values() -> None:
-    assert "pk-1" in written(REGISTRATION, Masks(["value.card"]))
-    assert "pk-1" not in written(REGISTRATION, Masks(["key.id"]))
+    assert "pk-1" in line_text(REGISTRATION, Masks(["value.card"]))
+    assert "pk-1" not in line_text(REGISTRATION, Masks(["key.id"]))
 
 
 def test_masked_keys_are_masked_in_their_window() -> None:
     key = window_key(b'{"id": "planted-3", "n": 17}')
-    line = produced("app-s-changelog", [{"key": key, "value": None}], Masks(["key.id"]))
+    line = produce_line("app-s-changelog", [{"key": key, "value": None}], Masks(["key.id"]))
     [record] = line.body["topic_data"][0]["partition_data"][0]["records"][0]["records"]  # type: ignore[index]
     assert record["key"]["data"]["key"] == {"id": "(masked)", "n": 17}
     assert record["key"]["data"]["sequence"] == 0
     assert record["value"] is None
 
 
-def test_masks_by_tags_apply_inside() -> None:
+def test_masks_by_tag_apply_to_wrapped_values() -> None:
     source = Registered()
-    tagged = {"name": "card", "type": "string", "confluent:tags": ["PII"]}
-    source.add(9, "AVRO", json.dumps({"type": "record", "name": "Order", "fields": [tagged]}), "orders-value")
+    field = {"name": "card", "type": "string", "confluent:tags": ["PII"]}
+    source.add(9, "AVRO", json.dumps({"type": "record", "name": "Order", "fields": [field]}), "orders-value")
     value = b"\x80\0\0\0\0\x09\x12planted-1"
     for masks, is_shown in ((Masks(()), True), (Masks((), ["PII"]), False), (Masks((), ["other"]), True)):
-        line = produced(RESPONSE, [{"key": None, "value": value}], masks, source)
+        line = produce_line(RESPONSE, [{"key": None, "value": value}], masks, source)
         assert (b"planted" in msgspec.json.encode(line)) == is_shown
-    unknown = produced(RESPONSE, [{"key": None, "value": value}], Masks((), ["PII"]))
-    assert b"planted" not in msgspec.json.encode(unknown)
+    unknown_schema = produce_line(RESPONSE, [{"key": None, "value": value}], Masks((), ["PII"]))
+    assert b"planted" not in msgspec.json.encode(unknown_schema)
 
 
 def codes(topic: str, records: list[dict[str, Any]]) -> list[str]:
-    return [finding.code for finding in produced(topic, records, Masks(()), registered()).findings]
+    return [finding.code for finding in produce_line(topic, records, Masks(()), registered()).findings]
 
 
-def test_no_finding_about_wrapped_keys_and_values() -> None:
-    """Not even where a wrapper hides the schema id that others have (P004), or follows the value (P006)."""
+def test_wrapped_keys_and_values_cause_no_findings() -> None:
+    """Even if a wrapper hides the schema id that other records have (P004), or follows the value (P006)."""
     windowed = [{"key": window_key(ORDER, start), "value": ORDER} for start in (0, 1795444800000, 1795444800000)]
     assert codes("app-orders-changelog", windowed) == []
-    changes = [{"key": None, "value": each} for each in [ORDER + b"\1"] * 4 + [b"\1"]]
+    changes = [{"key": None, "value": value} for value in [ORDER + b"\1"] * 4 + [b"\1"]]
     assert codes(AGGREGATE, changes) == []
-    responses = [{"key": None, "value": each} for each in [b"\x80" + ORDER] * 4 + [b"\x80"]]
+    responses = [{"key": None, "value": value} for value in [b"\x80" + ORDER] * 4 + [b"\x80"]]
     assert codes(RESPONSE, responses) == []
 
 
-def test_a_finding_about_a_value_inside_is_at_its_bytes() -> None:
+def test_finding_about_a_wrapped_value_points_at_its_bytes() -> None:
     records = [{"key": None, "value": b"\x80" + ORDER + b"\4"}]
-    [finding] = produced(RESPONSE, records, Masks(()), registered()).findings
+    [finding] = produce_line(RESPONSE, records, Masks(()), registered()).findings
     start = request("Produce", 9, body(RESPONSE, records)).index(ORDER) + len(ORDER)
     assert (finding.code, finding.span) == ("P006", (start, start + 1))
     assert "schema id 2 (Order)" in finding.message

@@ -1,4 +1,4 @@
-"""An inspection that skips what no output reads: the columns that are read are those of a whole inspection."""
+"""An inspection that skips columns without a reader yields the other columns unchanged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,27 +33,27 @@ def lines_of(path: Path, needs: Needs) -> list[Line]:
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
-def test_what_is_left_out_changes_nothing_else(path: Path) -> None:
-    whole = [line for line in lines_of(path, EVERYTHING) if not isinstance(line, FindingLine | StallLine)]
+def test_skipped_work_does_not_change_other_columns(path: Path) -> None:
+    full_lines = [line for line in lines_of(path, EVERYTHING) if not isinstance(line, FindingLine | StallLine)]
     for needs, columns in (
         (Needs(False, False, False), UNDECODED),
         (Needs(False, False), HEADS),
         (Needs(False, True), HEADS | FACTS),
     ):
         read = ColumnReader(columns)
-        assert [read(line) for line in lines_of(path, needs)] == [read(line) for line in whole], needs
+        assert [read(line) for line in lines_of(path, needs)] == [read(line) for line in full_lines], needs
 
 
 @pytest.mark.parametrize("needs", [Needs(False, False, False), Needs(False, False), EVERYTHING])
-def test_waiting_requests_have_lines_whatever_is_left_out(needs: Needs) -> None:
+def test_waiting_requests_have_lines_for_all_needs(needs: Needs) -> None:
     inspector = Inspector("c", needs=needs)
     inspector.open(0, "a:1", "b:9092", at=1)
     [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
-    [now] = inspector.open_now()
-    assert [*now.waiting] == [line]
+    [connection] = inspector.open_now()
+    assert [*connection.waiting] == [line]
 
 
-def test_without_findings_no_rule_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_findings_rules_are_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "captures/metadata-v1-throttle-first.pcap.gz"
     assert any(getattr(line, "findings", None) for line in lines_of(path, EVERYTHING))
     monkeypatch.setattr(rules, "rules", lambda: pytest.fail("the rules are loaded"))
@@ -64,22 +64,22 @@ def test_without_decoding_only_logins_addresses_and_acks_are_decoded(monkeypatch
     decoded: set[tuple[str, bool]] = set()
     for reader in (connection.read_request, connection.read_response):
 
-        def read(*frame: Any, reader: Callable[..., Message] = reader) -> Message:
+        def record_and_read(*frame: Any, reader: Callable[..., Message] = reader) -> Message:
             message = reader(*frame)
             decoded.add((message.api, message.is_request))
             return message
 
-        monkeypatch.setattr(connection, reader.__name__, read)
+        monkeypatch.setattr(connection, reader.__name__, record_and_read)
     [path] = (ROOT / "tests/data/pcap").rglob("sasl-plain-kafka-python-4.3.1.pcap.gz")
     lines_of(path, Needs(findings=False, facts=False, decoding=False))
-    whole = {
+    fully_decoded = {
         (api, is_request) for api in ("Metadata", "SaslHandshake", "SaslAuthenticate") for is_request in (True, False)
     }
-    assert decoded == whole | {("Produce", True)}
+    assert decoded == fully_decoded | {("Produce", True)}
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
-def test_a_column_has_the_value_of_the_whole_line(path: Path) -> None:
+def test_column_reader_returns_the_values_of_the_line(path: Path) -> None:
     read = ColumnReader(COLUMNS)
     assert [read(line) for line in lines_of(path, EVERYTHING)] == [
         {name: value for name, value in as_mapping(line).items() if value is not None}
@@ -100,7 +100,7 @@ def test_a_column_has_the_value_of_the_whole_line(path: Path) -> None:
         ({"kind", "ts"}, Needs(True, True)),
     ],
 )
-def test_what_columns_need(columns: set[str], needs: Needs) -> None:
+def test_columns_have_needs(columns: set[str], needs: Needs) -> None:
     assert needs_of(columns) == needs
 
 
@@ -119,15 +119,15 @@ def test_what_columns_need(columns: set[str], needs: Needs) -> None:
         ("finding=L005", True),
     ],
 )
-def test_a_filter_needs_findings_only_if_it_names_them(text: str, findings: bool) -> None:
+def test_filter_needs_findings_only_if_it_names_them(text: str, findings: bool) -> None:
     assert needs_of(parse(text).needed_columns).findings == findings
 
 
-def test_a_response_without_a_group_has_none_even_if_its_request_has_an_empty_one() -> None:
+def test_response_to_a_request_with_an_empty_group_has_none() -> None:
     inspector = Inspector("c")
     inspector.open(0, "a:1", "b:9092", at=1)
-    asked = {"group_id": "", "generation_id": 1, "member_id": "", "topics": []}
-    inspector.data(0, Direction.REQUEST, request("OffsetCommit", 2, asked), at=2)
+    commit = {"group_id": "", "generation_id": 1, "member_id": "", "topics": []}
+    inspector.data(0, Direction.REQUEST, request("OffsetCommit", 2, commit), at=2)
     [line, *_] = inspector.data(0, Direction.RESPONSE, response("OffsetCommit", 2, {"topics": []}), at=3)
     assert isinstance(line, ResponseLine)
     assert (line.group_id, line.generation_id) == (None, None)

@@ -1,4 +1,4 @@
-"""Who trace lines say a client has logged in as."""
+"""The principal of a client in trace lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.stories import Teller, told
 
 HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
-ASK = '> Metadata v9 {"topics": null}\n< {}\n'
+METADATA = '> Metadata v9 {"topics": null}\n< {}\n'
 
 
 def login(mechanism: str, *messages: bytes, lifetime: int = 0) -> str:
-    """A login of which the odd messages are the client's."""
+    """A login with alternating messages of client and server."""
     story = HANDSHAKE % (1, mechanism, mechanism)
     for client, server in zip(messages[::2], messages[1::2], strict=True):
         story += f'> SaslAuthenticate v1 {{"auth_bytes": "{client.hex()}"}}\n'
@@ -50,7 +50,7 @@ def bearer(**claims: object) -> tuple[bytes, bytes]:
 
 
 def principals(lines: list[Line]) -> list[str | None]:
-    """Of each frame."""
+    """The principal of each frame."""
     return [line.principal for line in lines if isinstance(line, RequestLine | ResponseLine)]
 
 
@@ -68,21 +68,23 @@ def principals(lines: list[Line]) -> list[str | None]:
         (raw_login("GSSAPI", *GSSAPI[:-1]), None),
     ],
 )
-def test_lines_name_the_principal_from_the_response_that_accepts_it(story: str, principal: str | None) -> None:
-    before = len(principals(told(story)))
-    seen = principals(told(story + ASK))
+def test_lines_have_the_principal_from_the_accepting_response_on(story: str, principal: str | None) -> None:
+    login_frames = len(principals(told(story)))
+    principals_of_frames = principals(told(story + METADATA))
     raw_kerberos = "v0" in story and "GSSAPI" in story
-    assert seen[: before - 1] == [None] * (before - 1)
-    assert seen[before if raw_kerberos else before - 1 :] == [principal] * (2 if raw_kerberos else 3)
+    assert principals_of_frames[: login_frames - 1] == [None] * (login_frames - 1)
+    assert principals_of_frames[login_frames if raw_kerberos else login_frames - 1 :] == [principal] * (
+        2 if raw_kerberos else 3
+    )
 
 
-def test_findings_of_the_connection_and_its_end_name_it_too() -> None:
+def test_findings_and_close_line_have_the_principal() -> None:
     lines = told(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
-    [end] = [line for line in lines if isinstance(line, CloseLine)]
-    assert end.principal == "User:alice"
-    found = [line for line in lines if isinstance(line, FindingLine)]
-    assert found
-    assert {line.principal for line in found} == {"User:alice"}
+    [close_line] = [line for line in lines if isinstance(line, CloseLine)]
+    assert close_line.principal == "User:alice"
+    findings = [line for line in lines if isinstance(line, FindingLine)]
+    assert findings
+    assert {line.principal for line in findings} == {"User:alice"}
 
 
 @pytest.mark.parametrize(
@@ -98,26 +100,26 @@ def test_findings_of_the_connection_and_its_end_name_it_too() -> None:
         (login("PLAIN", b"\0" + b"a" * 1000 + b"\0x", b""), None),
     ],
 )
-def test_principals_after_failures_losses_and_renewals(story: str, principal: str | None) -> None:
-    assert principals(told(story + ASK))[-2:] == [principal] * 2
+def test_principal_after_failures_losses_and_renewals(story: str, principal: str | None) -> None:
+    assert principals(told(story + METADATA))[-2:] == [principal] * 2
 
 
-def test_a_client_keeps_its_principal_while_it_renews_its_session() -> None:
+def test_client_keeps_its_principal_while_it_reauthenticates() -> None:
     story = login("PLAIN", *PLAIN, lifetime=5000)
-    before = len(principals(told(story)))
-    seen = principals(told(story + "+4s\n" + login("PLAIN", *PLAIN)))
-    assert seen[before:] == ["User:alice"] * 4
+    login_frames = len(principals(told(story)))
+    principals_of_frames = principals(told(story + "+4s\n" + login("PLAIN", *PLAIN)))
+    assert principals_of_frames[login_frames:] == ["User:alice"] * 4
 
 
-def test_a_delegation_token_is_for_its_owner_if_that_was_seen() -> None:
-    first = b"n,,n=token-1,r=ab,tokenauth=true"
-    log_in = login("SCRAM-SHA-256", first, *SCRAM[1:])
-    assert principals(told(log_in))[-1] is None
+def test_delegation_token_has_the_principal_of_its_known_owner() -> None:
+    token_message = b"n,,n=token-1,r=ab,tokenauth=true"
+    token_login = login("SCRAM-SHA-256", token_message, *SCRAM[1:])
+    assert principals(told(token_login))[-1] is None
     teller = Teller()
     teller.tell(
         '2> CreateDelegationToken v1\n2< {"principal_type": "User", "principal_name": "dora", "token_id": "token-1"}'
     )
-    teller.tell(log_in)
+    teller.tell(token_login)
     assert principals(teller.lines)[-1] == "User:dora"
 
 
@@ -130,9 +132,9 @@ def test_a_delegation_token_is_for_its_owner_if_that_was_seen() -> None:
         ("sasl-scram512-wrongpass-kafka-python-4.3.1", {None}),  # nothing follows the login
     ],
 )
-def test_principals_of_real_clients(name: str, expected: set[str | None]) -> None:
+def test_finds_principals_of_real_clients(name: str, expected: set[str | None]) -> None:
     lines = list(lines_of(DATA / "pcap" / f"{name}.pcap.gz"))
     frames = [line for line in lines if isinstance(line, RequestLine | ResponseLine)]
     assert {line.principal for line in frames} == expected
-    asked_before = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
-    assert {line.principal for line in frames if line.api not in asked_before} == expected - {None}
+    login_apis = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+    assert {line.principal for line in frames if line.api not in login_apis} == expected - {None}

@@ -1,4 +1,4 @@
-"""Work for records is bounded over the time of the traffic, and says what it leaves out."""
+"""The work for records is limited over time, and omitted records are counted."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def batch(count: int, compression: str = "zstd", **others: Any) -> dict[str, Any
     return {"compression": compression, "records": [RECORD | others] * count}
 
 
-class Run:
-    """A run with little to spend."""
+class LimitedInspection:
+    """An inspection with a small budget."""
 
     def __init__(
         self,
@@ -72,31 +72,31 @@ def _batches(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("payloads", [True, False])
-def test_records_out_of_few_bytes_are_left_out_with_their_number(*, payloads: bool) -> None:
-    [found] = Run(payloads=payloads).batches(produce(batch(20_000)))
-    left_out = found["records_left_out"]
-    assert len(found["records"]) + left_out == 20_000
+def test_highly_compressed_records_are_omitted_and_counted(*, payloads: bool) -> None:
+    [decoded] = LimitedInspection(payloads=payloads).batches(produce(batch(20_000)))
+    left_out = decoded["records_left_out"]
+    assert len(decoded["records"]) + left_out == 20_000
     assert left_out > 15_000
-    assert all(isinstance(record["value"], dict) for record in found["records"])
-    assert len(found["records"]) > 100
+    assert all(isinstance(record["value"], dict) for record in decoded["records"])
+    assert len(decoded["records"]) > 100
 
 
 def test_all_connections_share_the_budget_and_time_refills_it() -> None:
-    run, frame = Run(), produce(batch(300))
-    first, second, later = (
+    run, frame = LimitedInspection(), produce(batch(300))
+    first_count, second_count, later_count = (
         len(run.batches(frame, at=at, connection=connection)[0]["records"])
         for connection, at in ((0, 1), (1, 2), (0, SECOND))
     )
-    assert (first, later) == (300, 300)
-    assert second < 50
+    assert (first_count, later_count) == (300, 300)
+    assert second_count < 50
     assert run.batches(frame, at=2 * SECOND)[0].get("records_left_out") is None
 
 
-def test_time_that_goes_back_earns_nothing() -> None:
-    run, frame = Run(), produce(batch(300))
-    found = [len(run.batches(frame, at=at)[0]["records"]) for at in (10 * SECOND, 0, 10 * SECOND)]
-    assert found[0] == 300
-    assert found[2] < 50
+def test_time_that_runs_backwards_adds_no_budget() -> None:
+    run, frame = LimitedInspection(), produce(batch(300))
+    counts = [len(run.batches(frame, at=at)[0]["records"]) for at in (10 * SECOND, 0, 10 * SECOND)]
+    assert counts[0] == 300
+    assert counts[2] < 50
 
 
 def test_steps_that_arrive_in_small_parts_add_up() -> None:
@@ -108,61 +108,61 @@ def test_steps_that_arrive_in_small_parts_add_up() -> None:
     assert 998 < allowance.steps <= 1000
 
 
-def test_uncompressed_records_of_ordinary_size_pay_for_themselves() -> None:
-    run = Run(advance=0)
-    [found] = run.batches(produce(batch(1000, "none", value=b'{"name": "%b"}' % (b"x" * 100))))
-    assert "records_left_out" not in found
+def test_uncompressed_records_of_ordinary_size_are_not_limited() -> None:
+    run = LimitedInspection(advance=0)
+    [decoded] = run.batches(produce(batch(1000, "none", value=b'{"name": "%b"}' % (b"x" * 100))))
+    assert "records_left_out" not in decoded
 
 
-def test_a_busy_stream_of_compressed_records_is_decoded_wholly() -> None:
-    run = Run(advance=LIVE_ADVANCE // 100, per_second=PER_SECOND // 100)
+def test_decodes_a_busy_stream_of_compressed_records_completely() -> None:
+    run = LimitedInspection(advance=LIVE_ADVANCE // 100, per_second=PER_SECOND // 100)
     frame = produce(batch(10, key=b"key", value=b'{"name": "%b"}' % (b"x" * 100)))
-    for index in range(40):  # 100 records a second, a hundredth
+    for index in range(40):  # 100 records a second, with a hundredth of the budget
         assert "records_left_out" not in run.batches(frame, at=index * SECOND // 10)[0]
 
 
 def test_many_headers_cost_as_much_as_many_records() -> None:
     headers = [{"key": "h", "value": b"1"}] * 100
-    [found] = Run().batches(produce(batch(200, headers=headers)))
-    assert found["records_left_out"] > 190
+    [decoded] = LimitedInspection().batches(produce(batch(200, headers=headers)))
+    assert decoded["records_left_out"] > 190
 
 
-def test_the_budget_is_for_all_partitions_of_a_frame() -> None:
-    found = Run().batches(produce(*[batch(250)] * 4))
-    assert [len(batch["records"]) == 250 for batch in found] == [True, False, False, False]
-    assert found[3] == found[3] | {"records": [], "records_left_out": 250}
+def test_all_partitions_of_a_frame_share_the_budget() -> None:
+    decoded = LimitedInspection().batches(produce(*[batch(250)] * 4))
+    assert [len(batch["records"]) == 250 for batch in decoded] == [True, False, False, False]
+    assert decoded[3] == decoded[3] | {"records": [], "records_left_out": 250}
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrapped_messages_are_left_out(magic: int) -> None:
+def test_omits_wrapped_messages_above_the_budget(magic: int) -> None:
     wrapped = {"magic": magic, "compression": "gzip", "records": [{"offset": n, "value": b"x"} for n in range(2000)]}
-    [cut] = decode(encode([wrapped]), allowance=Allowance(10_000))
-    assert 100 < len(cut["records"]) < 500
-    assert cut["records_left_out"] is None
-    [whole] = decode(encode([wrapped]), allowance=Allowance(1_000_000))
-    assert whole == decode(encode([wrapped]))[0]
+    [limited] = decode(encode([wrapped]), allowance=Allowance(10_000))
+    assert 100 < len(limited["records"]) < 500
+    assert limited["records_left_out"] is None
+    [unlimited] = decode(encode([wrapped]), allowance=Allowance(1_000_000))
+    assert unlimited == decode(encode([wrapped]))[0]
 
 
-def test_internal_records_are_left_out() -> None:
+def test_omits_internal_records_above_the_budget() -> None:
     frame = produce(batch(5000, key=bytes((0, 1, 0, 1, 103, 0, 1, 116, 0, 0, 0, 0)), value=None))
     offsets = frame.replace(b"\x02t\x02", b"\x13__consumer_offsets\x02", 1)
     frame = (len(offsets) - 4).to_bytes(4, "big") + offsets[4:]
-    [found] = Run().batches(frame)
-    assert found["records"][0]["key"]["type"] == "OffsetCommitKey"
-    assert len(found["records"]) + found["records_left_out"] == 5000
-    assert len(found["records"]) < 100
+    [decoded] = LimitedInspection().batches(frame)
+    assert decoded["records"][0]["key"]["type"] == "OffsetCommitKey"
+    assert len(decoded["records"]) + decoded["records_left_out"] == 5000
+    assert len(decoded["records"]) < 100
 
 
-def test_damage_is_still_reported_if_nothing_is_left_out() -> None:
+def test_reports_damage_if_nothing_is_omitted() -> None:
     data = encode([batch(3, "none")]) + b"\0" * 3
     assert decode(data, allowance=Allowance(10_000)) == decode(data)
-    short = bytearray(encode([batch(3, "none")]))
-    short[60] = 4  # one record more than there are
-    assert decode(bytes(short), allowance=Allowance(10_000)) == decode(bytes(short))
-    assert "error" in decode(bytes(short))[0]
+    damaged = bytearray(encode([batch(3, "none")]))
+    damaged[60] = 4  # claims one record too many
+    assert decode(bytes(damaged), allowance=Allowance(10_000)) == decode(bytes(damaged))
+    assert "error" in decode(bytes(damaged))[0]
 
 
-class _Schemas:
+class _SingleSchema:
     """A source with one schema."""
 
     def __init__(self, schema: Schema) -> None:
@@ -172,11 +172,11 @@ class _Schemas:
         return dict.fromkeys(keys, self._schema)
 
 
-def test_a_schema_that_takes_many_steps_costs_as_much() -> None:
+def test_expensive_schema_uses_up_the_budget() -> None:
     definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(7)} | {"d7": {}}
     schema = Schema("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}))
     frame = produce(batch(100, value=b'\0\0\0\0\1{"a":1}'))
-    run = Run(source=_Schemas(schema))
-    [found] = run.batches(frame)
-    assert found["records_left_out"] > 80
-    assert found["records"][0]["value"]["format"] == "json-schema"
+    run = LimitedInspection(source=_SingleSchema(schema))
+    [decoded] = run.batches(frame)
+    assert decoded["records_left_out"] > 80
+    assert decoded["records"][0]["value"]["format"] == "json-schema"

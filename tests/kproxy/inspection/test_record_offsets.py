@@ -1,4 +1,4 @@
-"""Lines of Produce and Fetch responses have the offsets of their batches, so that readers can pair both ends."""
+"""Lines of Produce and Fetch responses have the offsets of their batches, so that readers can match them."""
 
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.stories import BEGIN, MS, told
@@ -12,7 +12,7 @@ def entries(text: str, api: str) -> list[list[TopicEntry]]:
     return [line.topics for line in lines if isinstance(line, ResponseLine) and line.api == api]
 
 
-def test_a_produce_response_has_the_offsets_that_the_broker_assigned() -> None:
+def test_produce_response_has_the_assigned_offsets() -> None:
     parts = f'{{"index": 3, {PRODUCED[1:]}, {{"index": 1, {PRODUCED[1:]}'
     lines = told(f"""
         > Produce v9 {{"acks": -1, "topic_data": [{{"name": "a", "partition_data": [{parts}]}},
@@ -21,15 +21,15 @@ def test_a_produce_response_has_the_offsets_that_the_broker_assigned() -> None:
           {{"name": "a", "partition_responses": [
             {{"index": 1, "base_offset": 70}}, {{"index": 3, "base_offset": 5}}]}}]}}
     """)
-    [asked] = [line for line in lines if isinstance(line, RequestLine)]
-    [answer] = [line for line in lines if isinstance(line, ResponseLine)]
-    assert [topic.partitions for topic in answer.topics] == [[3, 1], [0]]
-    assert [topic.offsets for topic in answer.topics] == [[5, 70], []]
-    assert [topic.bytes for topic in answer.topics] == [topic.bytes for topic in asked.topics]
-    assert [topic.offsets for topic in asked.topics] == [[], []]
+    [request_line] = [line for line in lines if isinstance(line, RequestLine)]
+    [response_line] = [line for line in lines if isinstance(line, ResponseLine)]
+    assert [topic.partitions for topic in response_line.topics] == [[3, 1], [0]]
+    assert [topic.offsets for topic in response_line.topics] == [[5, 70], []]
+    assert [topic.bytes for topic in response_line.topics] == [topic.bytes for topic in request_line.topics]
+    assert [topic.offsets for topic in request_line.topics] == [[], []]
 
 
-def test_topics_without_a_name_are_found_by_their_id() -> None:
+def test_finds_topics_without_a_name_by_their_id() -> None:
     topic = "q83vASNFZ4mrze8BI0VniQ"
     [[entry]] = entries(f"""
         > Produce v13 {{"acks": -1, "topic_data": [{{"topic_id": "{topic}", "partition_data": [{PRODUCED}]}}]}}
@@ -38,7 +38,7 @@ def test_topics_without_a_name_are_found_by_their_id() -> None:
     assert entry.offsets == [12]
 
 
-def test_a_fetch_response_has_the_age_of_what_it_brings() -> None:
+def test_fetch_response_has_the_age_of_its_records() -> None:
     [[entry], [empty]] = entries(f"""
         > Fetch v4 {{"topics": [{{"topic": "t", "partitions": [{{"partition": 2, "fetch_offset": 9}}]}}]}}
         +2s

@@ -1,4 +1,4 @@
-"""Stalls in a trace: the last line of each says what the terminal UI says."""
+"""Stalls in a trace: the last line of each matches the terminal UI."""
 
 from __future__ import annotations
 
@@ -23,59 +23,59 @@ from tests.kproxy.browse.stall_stories import (
 )
 from tests.kproxy.frames import request
 
-_SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")
+_MEMBER_STALLS = ("not-rejoining", "member-lost", "heartbeats-stopped")
 
 
 def story(name: str) -> tuple[list[Line], int]:
-    tell, now = CASES[name]
+    build, now = CASES[name]
     story = Story(name)
-    tell(story)
+    build(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
 def last_of_each(lines: list[StallLine]) -> list[StallLine]:
-    """The last line of each stall, without what is said of a member where others wait for it."""
-    last = {(line.stall, line.since, line.connection_id, line.request_offset): line for line in lines}
-    waits = [each for each in last.values() if each.stall == "join-waits"]
+    """The last line of each stall, without stalls of a member that others wait for."""
+    last_lines = {(line.stall, line.since, line.connection_id, line.request_offset): line for line in lines}
+    join_waits = [stall for stall in last_lines.values() if stall.stall == "join-waits"]
     return [
         stall_line
-        for stall_line in last.values()
-        if stall_line.stall not in _SAID
+        for stall_line in last_lines.values()
+        if stall_line.stall not in _MEMBER_STALLS
         or not any(
             {*stall_line.blamed_ids} <= {*wait.blamed_ids}
             and wait.since <= (stall_line.until or "~")
             and stall_line.since <= (wait.until or "~")
-            for wait in waits
+            for wait in join_waits
         )
     ]
 
 
-def told(lines: list[StallLine]) -> list[DetectedStall]:
+def comparable(lines: list[StallLine]) -> list[DetectedStall]:
     return sorted(
         (
-            each.stall, nanoseconds(each.since) // 1000, each.until and nanoseconds(each.until) // 1000,
-            frozenset(each.waiting), frozenset(each.blamed), each.message,
+            line.stall, nanoseconds(line.since) // 1000, line.until and nanoseconds(line.until) // 1000,
+            frozenset(line.waiting), frozenset(line.blamed), line.message,
         )
-        for each in last_of_each(lines)
+        for line in last_of_each(lines)
     )  # type: ignore[type-var]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_the_last_line_of_a_stall_says_what_the_terminal_says(name: str) -> None:
+def test_last_line_of_a_stall_matches_the_terminal(name: str) -> None:
     lines, now = story(name)
-    assert told(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
+    assert comparable(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
 
 
 @pytest.mark.parametrize(
     "name", ["application-does-not-poll", "frozen-process", "killed-member", "partitions-not-given-up"]
 )
-def test_stalls_of_real_groups(name: str) -> None:
+def test_stall_lines_of_real_groups_match_the_terminal(name: str) -> None:
     lines = lines_of(name)
     now = nanoseconds(lines[-1].ts)
-    assert told(recorded_stalls(lines, now)) == detect_stalls(lines, "billing", now)
+    assert comparable(recorded_stalls(lines, now)) == detect_stalls(lines, "billing", now)
 
 
-def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
+def test_writes_a_stall_when_it_starts_worsens_doubles_and_ends() -> None:
     lines, now = story("leader_is_not_seen")
     stall_lines = recorded_stalls(lines, now)
     assert [(line.severity, line.duration_us // 1_000_000, line.until is None) for line in stall_lines] == [
@@ -87,23 +87,27 @@ def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_a_stall_is_a_finding_when_it_is_detected_and_when_it_worsens(name: str) -> None:
+def test_stall_is_a_finding_when_detected_and_when_it_worsens(name: str) -> None:
     lines, now = story(name)
-    made = recorded_with_findings(lines, now)
+    written = recorded_with_findings(lines, now)
     levels: dict[tuple[str, str, str, int | None], list[str]] = {}
-    for before, line in zip([None, *made], made, strict=False):
+    for previous, line in zip([None, *written], written, strict=False):
         if isinstance(line, StallLine):
-            known = levels.setdefault((line.stall, line.since, line.connection_id, line.request_offset), [])
-            if line.severity not in known:
-                known.append(line.severity)
-                assert isinstance(before, FindingLine)
-                assert (before.severity, before.group_id, before.hint) == (line.severity, line.group_id, line.hint)
-                assert before.message == f"group {line.group_id!r}: {line.message}"
-                assert before.offset == line.request_offset
-    assert sum(map(len, levels.values())) == sum(isinstance(line, FindingLine) for line in made)
+            severities = levels.setdefault((line.stall, line.since, line.connection_id, line.request_offset), [])
+            if line.severity not in severities:
+                severities.append(line.severity)
+                assert isinstance(previous, FindingLine)
+                assert (previous.severity, previous.group_id, previous.hint) == (
+                    line.severity,
+                    line.group_id,
+                    line.hint,
+                )
+                assert previous.message == f"group {line.group_id!r}: {line.message}"
+                assert previous.offset == line.request_offset
+    assert sum(map(len, levels.values())) == sum(isinstance(line, FindingLine) for line in written)
 
 
-def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:
+def test_stall_has_its_members_broker_and_error() -> None:
     lines, now = story("rejected_member_rejoins")
     [stall] = last_of_each(recorded_stalls(lines, now))
     assert (stall.stall, stall.error_name, stall.times) == ("refused", "ILLEGAL_GENERATION", 4)
@@ -111,7 +115,7 @@ def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:
     assert (stall.server, stall.group_id) == ("b1:9092", "rejected_member_rejoins")
 
 
-def test_inspection_writes_stalls_as_time_passes_and_what_lasts_at_the_end() -> None:
+def test_writes_stalls_as_time_passes_and_at_the_end() -> None:
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
@@ -128,7 +132,7 @@ def test_inspection_writes_stalls_as_time_passes_and_what_lasts_at_the_end() -> 
     assert isinstance(lines[-1], StallLine)
 
 
-def test_a_bug_in_following_groups_does_not_end_the_inspection(
+def test_internal_error_in_group_tracking_does_not_stop_the_inspection(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure]
 ) -> None:
     monkeypatch.setattr("kproxy.inspection.stall_lines.lasting_stalls", lambda group, at: 1 / 0)
@@ -144,7 +148,7 @@ def test_a_bug_in_following_groups_does_not_end_the_inspection(
 
 
 @pytest.mark.parametrize(("now", "is_over"), [(26, False), (60, True)])
-def test_a_process_that_disturbed_its_group_has_stopped_when_it_does_nothing_more(now: float, is_over: bool) -> None:
+def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool) -> None:
     story = Story("g")
     for generation in range(1, 8):
         story.joined(3 * generation, "a", generation=generation)
@@ -156,41 +160,39 @@ def test_a_process_that_disturbed_its_group_has_stopped_when_it_does_nothing_mor
     assert all(stall.until is None for stall in stalls[:-1])
 
 
-def _blocked_member_whose_connection_goes(story: Story) -> None:
+def _end_connection_of_blocked_member(story: Story) -> None:
     story.closes(25, "b", by=None)
 
 
-def _lost_member_that_comes_back(story: Story) -> None:
+def _return_lost_member(story: Story) -> None:
     story.closes(9.5, "b", by="server")
     story.beats(25, 40, "b")
 
 
 @pytest.mark.parametrize(
-    ("tell", "code"), [(_blocked_member_whose_connection_goes, "G006"), (_lost_member_that_comes_back, "G007")]
+    ("continue_story", "code"), [(_end_connection_of_blocked_member, "G006"), (_return_lost_member, "G007")]
 )
-def test_a_stall_that_vanishes_has_an_end_and_does_not_last_in_the_verdict(
-    tell: Callable[[Story], None], code: str
-) -> None:
+def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Callable[[Story], None], code: str) -> None:
     story = Story("g")
     story.joined(0, "a", "b")
     story.beats(1, 9.2, "a", "b")
     story.beats(10, 40, "a")
-    tell(story)
+    continue_story(story)
     lines = sorted(story.lines, key=lambda line: line.ts)
     written = recorded_with_findings(lines, BEGAN + 40 * SECOND)
     assert code in {line.code for line in written if isinstance(line, FindingLine)}
-    [*_, last] = [line for line in written if isinstance(line, StallLine)]
-    assert last.until is not None
+    [*_, last_stall] = [line for line in written if isinstance(line, StallLine)]
+    assert last_stall.until is not None
     causes = Causes()
     for line in written:
         causes.add(line)
     assert not any(cause.lasts for cause in causes.verdict())
 
 
-def test_the_finding_of_a_stall_has_the_api_of_its_request() -> None:
+def test_finding_of_a_stall_has_the_api_of_its_request() -> None:
     lines, now = story("leader_is_not_seen")
-    found = [line for line in recorded_with_findings(lines, now) if isinstance(line, FindingLine)]
-    [asked] = [line for line in lines if isinstance(line, RequestLine) and line.offset == 200]
-    assert {(line.api, line.api_version, line.correlation_id) for line in found} == {
-        (asked.api, asked.api_version, asked.correlation_id)
+    findings = [line for line in recorded_with_findings(lines, now) if isinstance(line, FindingLine)]
+    [request_line] = [line for line in lines if isinstance(line, RequestLine) and line.offset == 200]
+    assert {(line.api, line.api_version, line.correlation_id) for line in findings} == {
+        (request_line.api, request_line.api_version, request_line.correlation_id)
     }

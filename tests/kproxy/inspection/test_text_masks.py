@@ -1,4 +1,4 @@
-"""`--mask-text`: which text of a tree it covers."""
+"""The text of a tree that `--mask-text` covers."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ CARD = r"\b\d{4}-\d{4}\b"
         (["a"], "\ud800 a", "? (masked)"),
     ],
 )
-def test_text(expressions: list[str], text: str, expected: str) -> None:
+def test_masks_text(expressions: list[str], text: str, expected: str) -> None:
     assert TextMasks(expressions).text(text) == expected
 
 
-def test_a_text_of_matches_is_masked_completely() -> None:
+def test_text_with_many_matches_is_masked_completely() -> None:
     masks = TextMasks(["x"])
     assert masks.text("x " * 1000) == "(masked) " * 1000
     assert masks.text("x " * 1001) == "(masked)"
 
 
-def test_the_work_for_a_value_is_limited() -> None:
+def test_masks_completely_above_the_work_limit() -> None:
     masks = TextMasks(["a.*b|a"])
     assert masks.text("a c" * 9 + "c" * (1 << 20)) == "(masked) c" * 9 + "c" * (1 << 20)
     assert masks.text("a c" * 90 + "c" * (1 << 20)) == "(masked)"
@@ -50,7 +50,7 @@ def test_the_work_for_a_value_is_limited() -> None:
         (b"plain", "(masked)"),
     ],
 )
-def test_trees(data: Any, expected: Any) -> None:
+def test_masks_trees(data: Any, expected: Any) -> None:
     assert TextMasks([CARD]).tree(data) == expected
 
 
@@ -69,7 +69,7 @@ def test_numbers_with_a_match_are_masked() -> None:
         ("\udcff", "the expression is not text in UTF-8"),
     ],
 )
-def test_invalid_expressions(expression: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_rejects_invalid_expressions(expression: str, reason: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UserError, match=reason):
         TextMasks([expression])
     assert capfd.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""The columns of lines about transactions."""
+"""The columns of trace lines about transactions."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def frames(kind: type[Line], api: str) -> list[RequestLine | ResponseLine]:
     return [line for line in told(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
 
 
-def test_requests_name_their_producer_and_responses_the_one_that_they_assign() -> None:
-    def ids(kind: type[Line], api: str) -> tuple[int | None, int | None]:
+def test_lines_have_the_producer_of_the_request_or_the_assigned_one() -> None:
+    def producer_of(kind: type[Line], api: str) -> tuple[int | None, int | None]:
         line = frames(kind, api)[0]
         return line.producer_id, line.producer_epoch
 
-    assert ids(RequestLine, "InitProducerId") == (None, None)
-    assert ids(ResponseLine, "InitProducerId") == (7, 2)
-    assert ids(RequestLine, "Produce") == ids(ResponseLine, "Produce") == (7, 2)
-    assert ids(RequestLine, "EndTxn") == (7, 2)
-    assert ids(ResponseLine, "EndTxn") == (7, 3)
+    assert producer_of(RequestLine, "InitProducerId") == (None, None)
+    assert producer_of(ResponseLine, "InitProducerId") == (7, 2)
+    assert producer_of(RequestLine, "Produce") == producer_of(ResponseLine, "Produce") == (7, 2)
+    assert producer_of(RequestLine, "EndTxn") == (7, 2)
+    assert producer_of(ResponseLine, "EndTxn") == (7, 3)
     assert [line.transaction_timeout_ms for line in frames(RequestLine, "InitProducerId")] == [60000]
     assert [line.committed for line in frames(ResponseLine, "EndTxn")] == [True]
-    plain = frames(RequestLine, "Produce")[1]
-    assert (plain.producer_id, plain.committed) == (None, None)
+    plain_produce = frames(RequestLine, "Produce")[1]
+    assert (plain_produce.producer_id, plain_produce.committed) == (None, None)
 
 
-def test_responses_to_fetch_have_markers_and_what_is_held() -> None:
+def test_fetch_responses_have_markers_and_held_records() -> None:
     first, second = frames(ResponseLine, "Fetch")
     assert isinstance(first, ResponseLine)
     assert isinstance(second, ResponseLine)

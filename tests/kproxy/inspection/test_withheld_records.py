@@ -1,4 +1,4 @@
-"""Bodies and frames without any part of keys, values and headers, also of records that are damaged."""
+"""Withheld bodies and frames have no part of keys, values and headers, even of damaged records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.inspection.withheld_records import frame_without_records, withhold_r
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.cli.test_payloads import CARD, SHAPES, produce
 
-#: The keys, values and names in the records of the frames here.
+#: The keys, values and names in the records of these frames.
 CONTENT = (
     CARD,
     b"planted-key",
@@ -37,12 +37,12 @@ def integers(item: Any) -> Iterator[int]:
         yield item & (1 << 64) - 1
 
 
-def pieces(part: bytes) -> list[bytes]:
+def four_byte_pieces(part: bytes) -> list[bytes]:
     return [part[at : at + 4] for at in range(len(part) - 3)]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
-def test_damaged_records(codec: str) -> None:
+def test_withholds_damaged_records(codec: str) -> None:
     for flip in (None, *range(0, 200, 7)):
         message = read_request(produce(codec, flip=flip))
         body = encode_json(withhold_records(message, embedded.presentable_body(message))).decode()
@@ -50,29 +50,34 @@ def test_damaged_records(codec: str) -> None:
         assert b"planted" not in frame_without_records(message), flip
 
 
-def test_the_numbers_of_batches_stay() -> None:
+def test_numbers_of_batches_are_not_withheld() -> None:
     message = read_request(produce())
-    shown = frame_without_records(message)
-    assert shown[41:107] == message.frame[41:107]  # the batch, to the offset of the first record
-    assert len(shown) == len(message.frame)
-    assert shown[107:144] == bytes(37)  # key and value
+    withheld_frame = frame_without_records(message)
+    assert withheld_frame[41:107] == message.frame[41:107]  # the batch, up to the offset of the first record
+    assert len(withheld_frame) == len(message.frame)
+    assert withheld_frame[107:144] == bytes(37)  # key and value
 
 
-def test_numbers_of_damaged_batches_are_no_parts_of_values() -> None:
-    whole = produce()
-    content = [at + index for part in CONTENT for at in found_at(whole, part) for index in range(len(part))]
-    start = whole.index(b"\0\0\0\0\0\0\0\0", 40)  # the batch
-    for at in (*range(start, start + 70), *range(start + 70, len(whole), 4)):
+def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
+    valid_frame = produce()
+    content = [
+        offset + index for part in CONTENT for offset in found_at(valid_frame, part) for index in range(len(part))
+    ]
+    start = valid_frame.index(b"\0\0\0\0\0\0\0\0", 40)  # the batch
+    for offset in (*range(start, start + 70), *range(start + 70, len(valid_frame), 4)):
         for bits in (1, 0x10, 0x40, 0x80):
-            frame = bytearray(whole)
-            frame[at] ^= bits
+            frame = bytearray(valid_frame)
+            frame[offset] ^= bits
             message = read_request(bytes(frame))
             if message.error is not None:
                 continue
-            shown = frame_without_records(message)
-            assert not [place for place in content if shown[place]], (at, bits)
+            withheld_frame = frame_without_records(message)
+            assert not [position for position in content if withheld_frame[position]], (offset, bits)
             numbers = b" ".join(
                 integer.to_bytes(8)
                 for integer in integers(withhold_records(message, embedded.presentable_body(message)))
             )
-            assert not [part for part in CONTENT for piece in pieces(part) if piece in numbers], (at, bits)
+            assert not [part for part in CONTENT for piece in four_byte_pieces(part) if piece in numbers], (
+                offset,
+                bits,
+            )

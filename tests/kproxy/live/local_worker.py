@@ -1,4 +1,4 @@
-"""A worker in this process, in place of a `WorkerProcess`."""
+"""A worker in the process of the test, in place of a `WorkerProcess`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kproxy.trace.lines import Detail
 
 
 class LocalWorker:
-    """It replies when the pool waits. It has a connection of its own that is always readable."""
+    """Replies when the pool waits. Its socket is always readable."""
 
-    lives: ClassVar[list[bool]] = []  # of the next ones; beyond, they live
+    lives: ClassVar[list[bool]] = []  # whether the next workers live; later ones do
     detail: ClassVar = Detail.SUMMARY
     encodings: ClassVar[tuple[Detail, ...]] = ()
 
@@ -40,8 +40,8 @@ class LocalWorker:
         self._other.send(b"x")
         selector.register(self._readable, selectors.EVENT_READ, self)
 
-    def put(self, head: bytes, payload: bytes = b"") -> None:
-        self._messages += self._decoder.receive_data(head + payload)
+    def put(self, header: bytes, payload: bytes = b"") -> None:
+        self._messages += self._decoder.receive_data(header + payload)
         self.unanswered += 1
 
     def send(self) -> None:
@@ -52,9 +52,9 @@ class LocalWorker:
             raise WorkerLost
         if self._messages:
             messages, self._messages = self._messages, []
-            found = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as between processes
-            *replies, last = found.replies
-            self.replies.extend([*((reply, {}) for reply in replies), (last, found.progress)])
+            result = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as between processes
+            *replies, last_reply = result.replies
+            self.replies.extend([*((reply, {}) for reply in replies), (last_reply, result.progress)])
             self.unanswered = 0
 
     def close(self) -> int:

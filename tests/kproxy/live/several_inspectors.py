@@ -1,6 +1,6 @@
 """Feeds recorded traffic of several clients to the inspector's process, with one worker and with three.
 
-A process of its own, because workers are forked: `python -m tests.kproxy.live.several_inspectors DIRECTORY`.
+Runs as a separate process, because workers are forked: `python -m tests.kproxy.live.several_inspectors DIRECTORY`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ START = 1_790_000_000_000_000_000
 
 
 def recording() -> Iterator[tap_messages.Message]:
-    """Captures of several clients, as if they were made at the same time: each is a client of its own broker."""
+    """Captures of several clients, as if recorded at the same time, each with its own broker."""
     messages: list[tap_messages.Message] = []
     for host, name in enumerate(CAPTURES):
         reassembler = Reassembler()
         with open_capture(DATA / "pcap" / f"{name}.pcap.gz") as capture:
             events = [event for packet in capture for event in reassembler.receive(packet)]
-        first = events[0].at
+        first_at = events[0].at
         for event in events:
-            at, number = START + event.at - first, 1000 * host + event.flow.id
+            at, number = START + event.at - first_at, 1000 * host + event.flow.id
             if isinstance(event, FlowOpened):
                 (_, client), (_, server) = event.flow.endpoints
-                ends = f"10.0.0.{host}:{client}", f"10.0.{host}.9:{server}", "127.0.0.1:9092"
-                messages.append(tap_messages.Open(number, at, *ends, tls=False))
+                endpoints = f"10.0.0.{host}:{client}", f"10.0.{host}.9:{server}", "127.0.0.1:9092"
+                messages.append(tap_messages.Open(number, at, *endpoints, tls=False))
             elif isinstance(event, BytesCaptured):
                 messages.append(tap_messages.TapData(number, Direction(event.direction), at, event.data))
             elif isinstance(event, FlowEnded):
@@ -47,19 +47,19 @@ def recording() -> Iterator[tap_messages.Message]:
     yield from sorted(messages, key=lambda message: message.at)
 
 
-def run(recorded: bytes, directory: Path, inspectors: int) -> None:
-    """Inspect in a child; its trace goes to the directory."""
-    ours, theirs = socket.socketpair()
+def run_inspector(recorded: bytes, directory: Path, inspectors: int) -> None:
+    """Inspect in a child process, which writes its trace to the directory."""
+    sender, receiver = socket.socketpair()
     child = os.fork()
     if child == 0:
-        ours.close()
+        sender.close()
         options = InspectorOptions(
             OutputOptions(quiet=True), Selection(), Detail.SUMMARY, directory=directory, workers=inspectors
         )
-        inspect(options, theirs, InspectedTable())
-    theirs.close()
-    with ours:
-        ours.sendall(recorded)
+        inspect(options, receiver, InspectedTable())
+    receiver.close()
+    with sender:
+        sender.sendall(recorded)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -67,7 +67,7 @@ def main(directory: Path) -> None:
     hello = tap_protocol.encode_hello(tap_messages.Hello(START, "node", 1, [], START))
     recorded = hello + b"".join(map(tap_protocol.encode, recording()))
     for inspectors in (1, 3):
-        run(recorded, directory / str(inspectors), inspectors)
+        run_inspector(recorded, directory / str(inspectors), inspectors)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A line is encoded once at each detail that a consumer needs, whoever needs it, and at no other."""
+"""A line is encoded once at each detail that consumers need, and at no other."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ def level(line: Any) -> Detail:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
-    """How often lines of frames were encoded, by offset and kind, and by detail."""
-    made: Counter[tuple[str, Detail]] = Counter()
-    plain = msgspec.json.Encoder()
+    """Counts encodings of frame lines by kind and offset, and by detail."""
+    counts: Counter[tuple[str, Detail]] = Counter()
+    encoder = msgspec.json.Encoder()
 
     class Encoder:
         def encode(self, line: Line) -> bytes:
             self._count(line)
-            return plain.encode(line)
+            return encoder.encode(line)
 
         def encode_into(self, line: Line, out: bytearray, at: int) -> None:
             self._count(line)
-            plain.encode_into(line, out, at)
+            encoder.encode_into(line, out, at)
 
         def _count(self, line: Any) -> None:
             if (kind := type(line).__name__) in ("RequestLine", "ResponseLine"):
-                made[f"{kind} {line.offset}", level(line)] += 1
+                counts[f"{kind} {line.offset}", level(line)] += 1
 
     monkeypatch.setattr(encoding, "_ENCODER", Encoder())
-    return made
+    return counts
 
 
 def messages() -> list[tap_messages.Message]:
@@ -71,10 +71,10 @@ def messages() -> list[tap_messages.Message]:
         tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
     ]
     for number in range(3):
-        asked = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=number)
-        answered = response("Heartbeat", 3, {}, correlation_id=number)
-        messages.append(tap_messages.TapData(1, Direction.REQUEST, AT, asked))
-        messages.append(tap_messages.TapData(1, Direction.RESPONSE, AT, answered))
+        request_frame = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=number)
+        response_frame = response("Heartbeat", 3, {}, correlation_id=number)
+        messages.append(tap_messages.TapData(1, Direction.REQUEST, AT, request_frame))
+        messages.append(tap_messages.TapData(1, Direction.RESPONSE, AT, response_frame))
     return messages
 
 
@@ -86,17 +86,19 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
     monkeypatch.setattr(os, "kill", lambda *_: None)
 
-    def inspected(
+    def run(
         output: OutputOptions,
         detail: Detail,
         *,
         traced: bool = True,
         watch: dict[str, Any] | None = None,
-        selection: Selection = Selection(),  # noqa: B008  # it does not change
+        selection: Selection = Selection(),  # noqa: B008  # it is immutable
         last: Iterable[tap_messages.Message] = (),
     ) -> RunSummary:
         with ExitStack() as stack, ExitStack() as viewers:
-            folder = stack.enter_context(TemporaryDirectory(prefix="k", dir="/tmp"))  # a path of a socket is short
+            folder = stack.enter_context(
+                TemporaryDirectory(prefix="k", dir="/tmp")
+            )  # the path of a socket must be short
             control = None if watch is None else open_socket(Path(folder) / "socket")
             options = InspectorOptions(
                 output, selection, detail, tmp_path if traced else None, control=control, workers=request.param
@@ -118,11 +120,11 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
             sink.close()
             return sink._terminal.summary
 
-    return inspected
+    return run
 
 
 @pytest.mark.parametrize(
-    ("output", "detail", "wanted", "options"),
+    ("output", "detail", "expected", "options"),
     [
         (QUIET, SUMMARY, {SUMMARY}, {}),
         (QUIET, SUMMARY, {SUMMARY}, {"watch": {}}),
@@ -140,22 +142,22 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         (FILTERED, FULL, {FULL, SUMMARY}, {"watch": {"frames": True}}),
     ],
 )
-def test_each_detail_once(
+def test_encodes_each_detail_once(
     inspect: Inspect,
     encoded: Counter[tuple[str, Detail]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     output: OutputOptions,
     detail: Detail,
-    wanted: set[Detail],
+    expected: set[Detail],
     options: dict[str, Any],
 ) -> None:
-    with (tmp_path / "stdout").open("w") as out:
-        monkeypatch.setattr(sys, "stdout", out)
+    with (tmp_path / "stdout").open("w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
         summary = inspect(output, detail, **options)
-    assert summary.frames == 6  # whoever has counted them
-    assert {kind for _, kind in encoded} == wanted
-    assert len(encoded) == 6 * len(wanted)
+    assert summary.frames == 6  # whichever process has counted them
+    assert {kind for _, kind in encoded} == expected
+    assert len(encoded) == 6 * len(expected)
     assert set(encoded.values()) == {1}
 
 
@@ -163,28 +165,28 @@ def test_without_consumers_one_inspector_encodes_nothing(
     inspect: Inspect, encoded: Counter[tuple[str, Detail]], request: pytest.FixtureRequest
 ) -> None:
     inspect(TEXT, FULL, traced=False)
-    several = "two" in request.node.callspec.id
-    assert {kind for _, kind in encoded} == ({SUMMARY} if several else set())  # workers encode to send a line
+    uses_workers = "two" in request.node.callspec.id
+    assert {kind for _, kind in encoded} == ({SUMMARY} if uses_workers else set())  # workers encode to send a line
 
 
-def test_json_has_neither_findings_that_are_ignored_nor_frames_for_viewers(
+def test_json_has_neither_ignored_findings_nor_frames(
     inspect: Inspect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stray = tap_messages.TapData(1, Direction.RESPONSE, AT, response("Heartbeat", 0, {}, correlation_id=99))
+    unsolicited = tap_messages.TapData(1, Direction.RESPONSE, AT, response("Heartbeat", 0, {}, correlation_id=99))
     with (tmp_path / "stdout").open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        inspect(JSON, FULL, watch={"frames": True}, selection=Selection(ignore=["C"]), last=[stray])
-    shown = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
-    [trace] = trace_files(tmp_path)
-    traced = [json.loads(line) for line in trace.read_bytes().splitlines()]
+        inspect(JSON, FULL, watch={"frames": True}, selection=Selection(ignore=["C"]), last=[unsolicited])
+    printed = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
+    [trace_path] = trace_files(tmp_path)
+    traced = [json.loads(line) for line in trace_path.read_bytes().splitlines()]
     assert traced[-2].pop("findings")[0]["code"] == "C001"
     assert traced[-1].pop("repeated", None) is None
-    assert shown == traced
+    assert printed == traced
     assert "frame" not in str(traced)
 
 
 @pytest.mark.parametrize(
-    ("output", "traced", "viewers", "decodes", "wanted"),
+    ("output", "traced", "viewers", "decodes", "expected"),
     [
         (QUIET, True, False, False, (FULL,)),
         (QUIET, True, True, False, (FULL, SUMMARY)),
@@ -197,12 +199,12 @@ def test_json_has_neither_findings_that_are_ignored_nor_frames_for_viewers(
         (OutputOptions(verbose=True, quiet=True), True, False, False, (FULL,)),
     ],
 )
-def test_what_workers_encode(
-    tmp_path: Path, output: OutputOptions, traced: bool, viewers: bool, decodes: bool, wanted: tuple[Detail, ...]
+def test_workers_encode_the_details_of_consumers(
+    tmp_path: Path, output: OutputOptions, traced: bool, viewers: bool, decodes: bool, expected: tuple[Detail, ...]
 ) -> None:
-    given: Any = object()
+    enabled: Any = object()
     options = InspectorOptions(
-        output, Selection(), FULL, tmp_path if traced else None, control=given if viewers else None,
-        record_values=given if decodes else None,
+        output, Selection(), FULL, tmp_path if traced else None, control=enabled if viewers else None,
+        record_values=enabled if decodes else None,
     )  # fmt: skip
-    assert options.encodings == wanted
+    assert options.encodings == expected

@@ -1,4 +1,4 @@
-"""The sink of `--inspectors N`: what needs the lines of all workers, which are in this process."""
+"""The sink of `--inspectors N`: findings that need the lines of all workers, which run in the process of the test."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HOUR = 3600 * 1_000_000_000
 STRAY = response("Heartbeat", 0, {"error_code": 0}, correlation_id=9)  # C001: no request has that id
 JOIN = request("JoinGroup", 5, {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000})
 
-#: Gives a new worker messages and the sink its replies; returns the lines that the sink takes.
+#: Passes messages to a new worker and its replies to the sink; returns the lines that the sink takes.
 Inspect: TypeAlias = Callable[..., list[Line]]
 
 
-class NoPool:
-    """In place of a `WorkerPool`: the test has the workers."""
+class FakePool:
+    """Takes the place of a `WorkerPool`: the test creates the workers."""
 
     def __init__(self, *_: Any) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -47,35 +47,37 @@ class NoPool:
 
 @pytest.fixture
 def inspect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspect]:
-    taken: list[Line] = []
-    monkeypatch.setattr(pooled_source, "WorkerPool", NoPool)
-    monkeypatch.setattr(InspectionSink, "_take", lambda _, line: taken.append(line.line))
+    sink_lines: list[Line] = []
+    monkeypatch.setattr(pooled_source, "WorkerPool", FakePool)
+    monkeypatch.setattr(InspectionSink, "_take", lambda _, line: sink_lines.append(line.line))
     with selectors.DefaultSelector() as selector:
         options = InspectorOptions(OutputOptions(), Selection(), Detail.SUMMARY, workers=2)
         sink = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
         source: Any = sink._source
 
-        def inspected(*messages: tap_messages.Message) -> list[Line]:
-            taken.clear()
+        def run(*messages: tap_messages.Message) -> list[Line]:
+            sink_lines.clear()
             worker = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
             for message in messages:
                 [reply] = worker.replies([message]).replies
                 source._on_reply(message, reply, ())
-            return [*taken]
+            return [*sink_lines]
 
-        yield inspected
+        yield run
         source.watched.close()
 
 
-def opened(number: int) -> tap_messages.Open:
+def open_message(number: int) -> tap_messages.Open:
     return tap_messages.Open(number, AT, f"10.0.0.{number}:5", "10.0.1.1:9092", "127.0.0.1:9092", tls=False)
 
 
-def test_the_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect) -> None:
+def test_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect) -> None:
     reported, repeated = [], []
     for number in (1, 2):
-        stray = tap_messages.TapData(number, Direction.RESPONSE, AT, STRAY)
-        for line in inspect(opened(number), stray, stray, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
+        unsolicited = tap_messages.TapData(number, Direction.RESPONSE, AT, STRAY)
+        for line in inspect(
+            open_message(number), unsolicited, unsolicited, tap_messages.Close(number, AT, "client", "fin", 0, 0)
+        ):
             if isinstance(line, ResponseLine):
                 reported.append([finding.code for finding in line.findings])
             elif isinstance(line, CloseLine):
@@ -84,20 +86,20 @@ def test_the_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect)
     assert repeated == [[("C001", 1)], [("C001", 2)]]
 
 
-def test_a_stall_has_a_line_when_the_time_has_passed(inspect: Inspect) -> None:
-    asked = tap_messages.TapData(1, Direction.REQUEST, AT, JOIN)
-    lines = inspect(opened(1), asked, tap_messages.Query(AT + HOUR, TICK))
+def test_stall_has_a_line_after_its_deadline(inspect: Inspect) -> None:
+    join = tap_messages.TapData(1, Direction.REQUEST, AT, JOIN)
+    lines = inspect(open_message(1), join, tap_messages.Query(AT + HOUR, TICK))
     assert [line.group_id for line in lines if isinstance(line, StallLine)] == ["g"]
 
 
-def test_a_root_cause_of_several_servers_and_clients_is_reported_once_by_all_workers(inspect: Inspect) -> None:
+def test_all_workers_report_a_shared_root_cause_once(inspect: Inspect) -> None:
     """V011 names each client software once, whichever client ids it has."""
     codes, repeated = [], []
     for number in (1, 2):
         fetch = request("Fetch", 2, {}, client_id=f"app-{number}")
         versions = request("ApiVersions", 3, {"client_software_name": "old", "client_software_version": "1"})
-        asked = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (versions, fetch)]
-        for line in inspect(opened(number), *asked, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
+        requests = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (versions, fetch)]
+        for line in inspect(open_message(number), *requests, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
             if isinstance(line, RequestLine):
                 codes += [finding.code for finding in line.findings if finding.code == "V011"]
             elif isinstance(line, CloseLine):

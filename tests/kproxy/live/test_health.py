@@ -1,4 +1,4 @@
-"""What /healthz reports of a relay."""
+"""The health of a relay as reported by /healthz."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
 
 
 @asynccontextmanager
-async def healthy(broker: Broker) -> AsyncIterator[tuple[Health, Relay, socket.socket]]:
+async def running_relay(broker: Broker) -> AsyncIterator[tuple[Health, Relay, socket.socket]]:
     sock, inspector = socket.socketpair()
     with inspector:
         tap = Tap(sock, node="n")
@@ -28,22 +28,22 @@ async def healthy(broker: Broker) -> AsyncIterator[tuple[Health, Relay, socket.s
             inspector.close()
 
 
-async def status(found: Health) -> tuple[bool, str]:
-    is_ready, report = await found.report()
+async def status(relay_health: Health) -> tuple[bool, str]:
+    is_ready, report = await relay_health.report()
     return is_ready, report["status"]
 
 
-async def refused(relay: Relay) -> None:
-    """A client comes and is refused."""
+async def be_refused(relay: Relay) -> None:
+    """Connect a client, which is refused."""
     with await Peer.connect(relay.addresses[0]) as client, suppress(ConnectionError):
         assert await client.rest() == b""
     await until(lambda: relay.down)
 
 
-async def test_ready_with_the_listeners_and_the_inspector() -> None:
+async def test_reports_ready_with_listeners_and_inspector() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, _):
-            assert await found.report() == (
+        async with running_relay(broker) as (relay_health, relay, _):
+            assert await relay_health.report() == (
                 True,
                 {
                     "status": "ok",
@@ -55,82 +55,82 @@ async def test_ready_with_the_listeners_and_the_inspector() -> None:
             )
 
 
-async def test_a_stopped_inspector_is_mentioned_and_decides_nothing() -> None:
+async def test_stopped_inspector_does_not_affect_readiness() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, inspector):
+        async with running_relay(broker) as (relay_health, relay, inspector):
             inspector.close()
             async with connected(relay, broker):
-                await until(lambda: found._tap.lost)
-            is_ready, report = await found.report()
+                await until(lambda: relay_health._tap.lost)
+            is_ready, report = await relay_health.report()
     assert (is_ready, report["inspector"]) == (True, "stopped")
 
 
-async def test_not_ready_while_the_relay_drains_or_does_not_listen() -> None:
+async def test_is_not_ready_while_draining_or_not_listening() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, _):
+        async with running_relay(broker) as (relay_health, relay, _):
             relay.listeners.close_all()
-            assert await status(found) == (False, "not listening")
-            found.draining = True
-            assert await status(found) == (False, "draining")
+            assert await status(relay_health) == (False, "not listening")
+            relay_health.draining = True
+            assert await status(relay_health) == (False, "draining")
 
 
-async def test_an_unreachable_upstream_without_any_client() -> None:
+async def test_is_not_ready_if_the_upstream_is_unreachable() -> None:
     with Broker(down=True) as broker:
-        async with healthy(broker) as (found, _, _):
-            is_ready, report = await found.report()
+        async with running_relay(broker) as (relay_health, _, _):
+            is_ready, report = await relay_health.report()
     assert (is_ready, report["status"]) == (False, "no upstream can be reached")
     assert report["unreachable"] == {broker.address: "connection refused"}
 
 
-async def test_ready_again_when_the_upstream_answers_although_no_client_comes() -> None:
+async def test_is_ready_again_once_the_upstream_accepts_connections() -> None:
     with Broker(down=True) as broker:
-        async with healthy(broker) as (found, relay, _):
-            await refused(relay)
-            assert await status(found) == (False, "no upstream can be reached")
+        async with running_relay(broker) as (relay_health, relay, _):
+            await be_refused(relay)
+            assert await status(relay_health) == (False, "no upstream can be reached")
             broker.start()
-            found._checked_at = 0
-            assert await status(found) == (True, "ok")
-            assert relay.down  # no client has come since
+            relay_health._checked_at = 0
+            assert await status(relay_health) == (True, "ok")
+            assert relay.down  # no client has connected since
 
 
-async def test_not_ready_when_clients_are_refused_although_the_upstream_answered_just_before() -> None:
+async def test_is_not_ready_after_a_client_was_refused() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, _):
-            assert await status(found) == (True, "ok")
+        async with running_relay(broker) as (relay_health, relay, _):
+            assert await status(relay_health) == (True, "ok")
             broker.stop()
-            await refused(relay)
-            found._checked_at -= 1  # a second later
-            assert await status(found) == (False, "no upstream can be reached")
+            await be_refused(relay)
+            relay_health._checked_at -= 1  # a second later
+            assert await status(relay_health) == (False, "no upstream can be reached")
 
 
-async def test_a_hundred_questions_are_one_connection_to_the_upstream() -> None:
+async def test_concurrent_reports_share_one_connection_to_the_upstream() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, _, _):
-            assert all(ready for ready, _ in await asyncio.gather(*(found.report() for _ in range(100))))
+        async with running_relay(broker) as (relay_health, _, _):
+            assert all(ready for ready, _ in await asyncio.gather(*(relay_health.report() for _ in range(100))))
             (await broker.accept()).socket.close()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await broker.accept()
 
 
-async def test_clients_that_are_connected_prove_that_the_upstream_answers() -> None:
+async def test_connected_clients_prove_that_the_upstream_is_reachable() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, _), connected(relay, broker):
+        async with running_relay(broker) as (relay_health, relay, _), connected(relay, broker):
             await until(lambda: relay.clients.is_connected)
-            assert await status(found) == (True, "ok")
-            assert found._checked_at < 0  # nothing was checked
+            assert await status(relay_health) == (True, "ok")
+            assert relay_health._checked_at < 0  # nothing was checked
 
 
-async def test_the_answer_does_not_take_longer_than_kubernetes_waits() -> None:
+async def test_check_is_shorter_than_the_timeout_of_kubernetes() -> None:
     assert health._CONNECT_S < 1
 
 
-async def test_without_file_descriptors() -> None:
+async def test_is_not_ready_without_file_descriptors() -> None:
     with Broker() as broker:
-        async with healthy(broker) as (found, relay, _):
+        async with running_relay(broker) as (relay_health, relay, _):
             relay.listeners.pause_for(OSError(24, "Too many open files"))
-            is_ready, report = await found.report()
+            is_ready, report = await relay_health.report()
             assert not is_ready
             assert "no file descriptors" in report["status"]
             await until(lambda: not relay.listeners.lacks_resources)
-            assert await status(found) == (True, "ok")
+            assert await status(relay_health) == (True, "ok")

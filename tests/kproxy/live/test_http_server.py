@@ -34,7 +34,7 @@ async def respond(request: HttpRequest) -> HttpResponse:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[HttpServer, list[Exception]]]:
+async def run_server() -> AsyncIterator[tuple[HttpServer, list[Exception]]]:
     failures: list[Exception] = []
     sockets = listen(TcpAddress("127.0.0.1", 0))
     with blockbuster_ctx("kproxy"):
@@ -47,34 +47,34 @@ async def serving() -> AsyncIterator[tuple[HttpServer, list[Exception]]]:
             await until(lambda: not server._tasks)
 
 
-async def answer(server: HttpServer, request: bytes) -> tuple[bytes, bytes]:
-    """The status line and the body."""
+async def fetch(server: HttpServer, request: bytes) -> tuple[bytes, bytes]:
+    """Send a request and return the status line and the body."""
     with await Peer.connect(server.addresses[0]) as peer:
         await peer.send(request)
-        head, _, body = (await peer.rest()).partition(b"\r\n\r\n")
-        return head.partition(b"\r\n")[0], body
+        header, _, body = (await peer.rest()).partition(b"\r\n\r\n")
+        return header.partition(b"\r\n")[0], body
 
 
 async def is_served(server: HttpServer) -> bool:
-    return await answer(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") == (b"HTTP/1.1 200 OK", BODY)
+    return await fetch(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") == (b"HTTP/1.1 200 OK", BODY)
 
 
-async def test_pythons_own_client_reads_it() -> None:
-    def ask() -> list[tuple[int, bytes, str | None]]:
-        found = []
+async def test_python_client_reads_the_response() -> None:
+    def fetch_all() -> list[tuple[int, bytes, str | None]]:
+        responses = []
         for method in ("GET", "HEAD"):
             client = http.client.HTTPConnection(server.addresses[0], timeout=10)
             client.request(method, "/metrics?name=x")
             response = client.getresponse()
             date = parsedate_to_datetime(response.headers["Date"])
             assert abs((datetime.now(UTC) - date).total_seconds()) < 60
-            found.append((response.status, response.read(), response.headers["Content-Length"]))
+            responses.append((response.status, response.read(), response.headers["Content-Length"]))
             client.close()
-        return found
+        return responses
 
-    async with serving() as (server, _):
-        found = await asyncio.to_thread(ask)
-    assert found == [(200, BODY, str(len(BODY))), (200, b"", str(len(BODY)))]
+    async with run_server() as (server, _):
+        responses = await asyncio.to_thread(fetch_all)
+    assert responses == [(200, BODY, str(len(BODY))), (200, b"", str(len(BODY)))]
 
 
 @pytest.mark.parametrize(
@@ -92,54 +92,54 @@ async def test_pythons_own_client_reads_it() -> None:
         (b"GET /fails HTTP/1.1\r\n\r\n", 500),
     ],
 )
-async def test_the_status_of_a_request(request_: bytes, status: int) -> None:
-    async with serving() as (server, failures):
-        line, _ = await answer(server, request_)
+async def test_requests_get_the_right_status(request_: bytes, status: int) -> None:
+    async with run_server() as (server, failures):
+        line, _ = await fetch(server, request_)
         assert line.startswith(f"HTTP/1.1 {status} ".encode())
         assert len(failures) == (status == 500)
         assert await is_served(server)
 
 
-async def test_two_hundred_at_once() -> None:
-    async with serving() as (server, _):
+async def test_serves_two_hundred_concurrent_requests() -> None:
+    async with run_server() as (server, _):
         assert all(await asyncio.gather(*(is_served(server) for _ in range(200))))
 
 
-async def test_slow_clients_keep_nobody_out_and_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_clients_are_closed_and_do_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LIFETIME_S", 2.0)
-    async with serving() as (server, _):
+    async with run_server() as (server, _):
         async with contextlib.AsyncExitStack() as stack:
-            slow = [stack.enter_context(await Peer.connect(server.addresses[0])) for _ in range(400)]
-            for peer in slow:
+            slow_peers = [stack.enter_context(await Peer.connect(server.addresses[0])) for _ in range(400)]
+            for peer in slow_peers:
                 with contextlib.suppress(OSError):
                     await peer.send(b"GET /met")
             assert await is_served(server)
             assert len(server._tasks) <= http_server.MAX_CONNECTIONS
-            for peer in slow:
+            for peer in slow_peers:
                 with contextlib.suppress(OSError):  # closed with a reset, or by the deadline
                     assert await peer.rest() == b""
         assert await is_served(server)
 
 
-async def test_a_client_that_does_not_read_is_closed_and_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LIFETIME_S", 2.0)
-    async with serving() as (server, _):
+    async with run_server() as (server, _):
         with await Peer.connect(server.addresses[0]) as peer:
             await peer.send(b"GET /huge HTTP/1.1\r\n\r\n")
             assert await is_served(server)
             await until(lambda: not server._tasks)
 
 
-async def test_a_client_that_sends_without_end_is_closed() -> None:
-    async with serving() as (server, _):
+async def test_client_that_sends_endlessly_is_closed() -> None:
+    async with run_server() as (server, _):
         with await Peer.connect(server.addresses[0]) as peer:
             with pytest.raises(ConnectionError):
                 await peer.send(b"GET /x HTTP/1.1\r\n\r\n" + b"x" * 50_000_000)
             assert await is_served(server)
 
 
-async def test_closing_ends_connections_also_those_that_have_not_begun() -> None:
-    async with serving() as (server, _):
+async def test_close_ends_connections_without_a_request_too() -> None:
+    async with run_server() as (server, _):
         with await Peer.connect(server.addresses[0]) as peer:
             await until(lambda: server._tasks)
             server.close()
@@ -148,19 +148,19 @@ async def test_closing_ends_connections_also_those_that_have_not_begun() -> None
         await until(lambda: not server._tasks)
 
 
-async def test_without_file_descriptors_it_pauses_and_goes_on() -> None:
-    async with serving() as (server, _):
+async def test_pauses_without_file_descriptors_and_continues() -> None:
+    async with run_server() as (server, _):
         accept: Callable[[], object] = server._acceptors[0]._accept
         server._pause(OSError(24, "Too many open files"))
-        asking = asyncio.get_running_loop().create_task(is_served(server))
+        request_task = asyncio.get_running_loop().create_task(is_served(server))
         await asyncio.sleep(0.05)
         assert not server._tasks
-        assert await asking
+        assert await request_task
         accept()
 
 
-async def test_closing_while_paused_is_final() -> None:
-    async with serving() as (server, _):
+async def test_close_during_a_pause_is_final() -> None:
+    async with run_server() as (server, _):
         server._pause(OSError(24, "Too many open files"))
         server.close()
         server._start()

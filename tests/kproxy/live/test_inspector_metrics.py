@@ -1,4 +1,4 @@
-"""What the inspector counts for Prometheus, read by prometheus-client's own parser."""
+"""Metrics of the inspector, parsed with the parser of prometheus-client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FRAME: dict[str, Any] = {**COMMON, "client": "10.0.0.1:4", "server": "10.0.0.2:9
 
 
 def samples(*lines: Line, in_flight: int = 0) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Values by name and labels, after these lines."""
+    """The values by name and labels after these lines."""
     metrics = InspectorMetrics(lambda: in_flight)
     for line in lines:
         metrics.add(line)
@@ -37,33 +37,33 @@ def samples(*lines: Line, in_flight: int = 0) -> dict[tuple[str, tuple[str, ...]
     }
 
 
-def test_frames_and_bytes_are_counted_by_api_and_direction() -> None:
-    found = samples(
+def test_counts_frames_and_bytes_by_api_and_direction() -> None:
+    values = samples(
         RequestLine(**FRAME, api="Fetch"), RequestLine(**FRAME, api="Fetch"), ResponseLine(**FRAME, api="Fetch")
     )
-    assert found["kproxy_frames_total", ("Fetch", "request")] == 2
-    assert found["kproxy_frames_total", ("Fetch", "response")] == 1
-    assert found["kproxy_frame_bytes_total", ("Fetch", "request")] == 200
+    assert values["kproxy_frames_total", ("Fetch", "request")] == 2
+    assert values["kproxy_frames_total", ("Fetch", "response")] == 1
+    assert values["kproxy_frame_bytes_total", ("Fetch", "request")] == 200
 
 
 def test_latencies_become_a_cumulative_histogram() -> None:
     latencies = [1, 100, 101, 2_000, 59_999_999, 60_000_001, -5]
-    found = samples(*(ResponseLine(**FRAME, api="Produce", latency_us=us) for us in latencies))
+    values = samples(*(ResponseLine(**FRAME, api="Produce", latency_us=us) for us in latencies))
     name = "kproxy_request_duration_seconds"
-    buckets = [found[f"{name}_bucket", ("Produce", str(bound))] for bound in BUCKETS_S]
-    assert all(low <= high for low, high in pairwise(buckets))
+    buckets = [values[f"{name}_bucket", ("Produce", str(bound))] for bound in BUCKETS_S]
+    assert all(previous <= following for previous, following in pairwise(buckets))
     assert (buckets[0], buckets[1], buckets[-1]) == (3, 4, 6)  # a bound belongs to its bucket
-    assert found[f"{name}_bucket", ("Produce", "+Inf")] == found[f"{name}_count", ("Produce",)] == len(latencies)
-    assert found[f"{name}_sum", ("Produce",)] == sum(max(us, 0) for us in latencies) / 1e6
+    assert values[f"{name}_bucket", ("Produce", "+Inf")] == values[f"{name}_count", ("Produce",)] == len(latencies)
+    assert values[f"{name}_sum", ("Produce",)] == sum(max(us, 0) for us in latencies) / 1e6
 
 
-def test_an_error_counts_once_for_each_response() -> None:
+def test_counts_an_error_once_per_response() -> None:
     errors = [ErrorEntry(f"responses[{index}].error_code", 6, "NOT_LEADER_OR_FOLLOWER") for index in range(9)]
-    found = samples(ResponseLine(**FRAME, api="Produce", errors=errors), ResponseLine(**FRAME, api="Produce"))
-    assert found["kproxy_response_errors_total", ("Produce", "NOT_LEADER_OR_FOLLOWER")] == 1
+    values = samples(ResponseLine(**FRAME, api="Produce", errors=errors), ResponseLine(**FRAME, api="Produce"))
+    assert values["kproxy_response_errors_total", ("Produce", "NOT_LEADER_OR_FOLLOWER")] == 1
 
 
-def test_what_lasts_is_0_when_it_has_ended() -> None:
+def test_ongoing_findings_are_0_after_they_end() -> None:
     lasting = {("G001", "error"): 2}
     metrics = InspectorMetrics(lambda: 0, ongoing=lambda: lasting)
     sample = 'kproxy_findings_lasting{code="G001",severity="error"}'
@@ -72,35 +72,35 @@ def test_what_lasts_is_0_when_it_has_ended() -> None:
     assert f"{sample} 0.0" in metrics.text().decode()
 
 
-def test_findings_of_frames_and_connections_and_repeats() -> None:
+def test_counts_findings_of_frames_and_connections_with_repeats() -> None:
     finding = FindingEntry("C001", "unmatched-correlation-id", "error", "text")
-    ends: dict[str, Any] = {"client": "a", "server": "b"}
-    found = samples(
+    endpoints: dict[str, Any] = {"client": "a", "server": "b"}
+    values = samples(
         RequestLine(**FRAME, api="Fetch", findings=[finding]),
         FindingLine(**COMMON, code="S013", name="join-without-sync", severity="warning", message="text"),
-        CloseLine(**COMMON, **ends, repeated=[RepeatEntry("C001", "unmatched-correlation-id", 4)]),
+        CloseLine(**COMMON, **endpoints, repeated=[RepeatEntry("C001", "unmatched-correlation-id", 4)]),
     )
-    assert found["kproxy_findings_total", ("C001", "error")] == 5
-    assert found["kproxy_findings_total", ("S013", "warning")] == 1
+    assert values["kproxy_findings_total", ("C001", "error")] == 5
+    assert values["kproxy_findings_total", ("S013", "warning")] == 1
 
 
-def test_gaps_and_requests_in_flight() -> None:
+def test_counts_gaps_and_requests_in_flight() -> None:
     gap = GapLine(**COMMON, direction="request", bytes=500, frames=3, reason="x")
-    found = samples(gap, gap, in_flight=7)
-    assert found["kproxy_gap_bytes_total", ()] == 1000
-    assert found["kproxy_gap_frames_total", ()] == 6
-    assert found["kproxy_requests_in_flight", ()] == 7
+    values = samples(gap, gap, in_flight=7)
+    assert values["kproxy_gap_bytes_total", ()] == 1000
+    assert values["kproxy_gap_frames_total", ()] == 6
+    assert values["kproxy_requests_in_flight", ()] == 7
 
 
-def test_what_a_peer_invents_does_not_become_a_label() -> None:
+def test_unknown_names_from_peers_do_not_become_labels() -> None:
     lines: list[Line] = [RequestLine(**FRAME, api=f"API {key}", client_id=f"client-{key}") for key in range(1000)]
     lines += [ResponseLine(**FRAME)]
     lines += [
         ResponseLine(**FRAME, api="Fetch", errors=[ErrorEntry("error_code", code, f"UNKNOWN_ERROR_{code}")])
         for code in range(1000, 2000)
     ]
-    found = samples(*lines)
-    known = {api.name for api in schemas.apis()} | {UNKNOWN}
-    assert {labels[0] for name, labels in found if name == "kproxy_frames_total"} == {UNKNOWN, "Fetch"} <= known
-    assert found["kproxy_frames_total", (UNKNOWN, "request")] == 1000
-    assert found["kproxy_response_errors_total", ("Fetch", UNKNOWN)] == 1000
+    values = samples(*lines)
+    known_labels = {api.name for api in schemas.apis()} | {UNKNOWN}
+    assert {labels[0] for name, labels in values if name == "kproxy_frames_total"} == {UNKNOWN, "Fetch"} <= known_labels
+    assert values["kproxy_frames_total", (UNKNOWN, "request")] == 1000
+    assert values["kproxy_response_errors_total", ("Fetch", UNKNOWN)] == 1000

@@ -1,4 +1,4 @@
-"""The loop of the inspector's process lets deadlines pass only if nothing has arrived that it has not read."""
+"""The loop of the inspector process lets deadlines pass only after it has read all pending data."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ class _Sink:
         pass
 
 
-@pytest.mark.parametrize(("arrived", "idled"), [(b"", 1), (b"what arrived while this process was stopped", 0)])
-def test_a_process_that_was_stopped_reads_before_deadlines_pass(arrived: bytes, idled: int) -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.sendall(arrived)
+@pytest.mark.parametrize(
+    ("pending_data", "expected_idles"), [(b"", 1), (b"what arrived while this process was stopped", 0)]
+)
+def test_stopped_process_reads_pending_data_before_deadlines_pass(pending_data: bytes, expected_idles: int) -> None:
+    receiver, sender = socket.socketpair()
+    with receiver, sender:
+        sender.sendall(pending_data)
         table: Any = SimpleNamespace(activity=InspectorActivity())
         options: Any = None
-        loop = _InspectorLoop(options, ours, table)
+        loop = _InspectorLoop(options, receiver, table)
         sink: Any = _Sink()
         turns = iter(range(1))
 
         def select(_timeout: float) -> list[Any]:
-            """The wait is over, and nothing is reported: so it is after SIGCONT."""
+            """Return without events, as select() does after SIGCONT."""
             if next(turns, None) is None:
                 loop._ended = True
             return []
@@ -47,4 +49,4 @@ def test_a_process_that_was_stopped_reads_before_deadlines_pass(arrived: bytes, 
         loop._selector.close()
         loop._selector, loop._sink, loop._received_at = selector, sink, 0.0
         loop._turn()
-        assert sink.idled == idled
+        assert sink.idled == expected_idles

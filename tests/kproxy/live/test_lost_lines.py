@@ -1,4 +1,4 @@
-"""Lines that a full disk cost an inspector which was then killed are reported by the next one."""
+"""Lines that were lost to a full disk in a killed inspector are reported by the next one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kproxy.frames import request
 from tests.kproxy.stories import BEGIN
 
 
-def inspector(directory: Path, table: InspectedTable, *, restarts: int) -> InspectionSink:
+def start_inspector(directory: Path, table: InspectedTable, *, restarts: int) -> InspectionSink:
     return InspectionSink(
         InspectorOptions(OutputOptions(), Selection(), Detail.SUMMARY, directory),
         tap_messages.Hello(BEGIN, "node", 1, [], BEGIN, restarts),
@@ -37,16 +37,16 @@ def observe(sink: InspectionSink, number: int, table: InspectedTable) -> None:
     sink.flush()
 
 
-def test_the_next_inspector_reports_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_descriptor: int, _data: bytes) -> int:
+def test_next_inspector_reports_lost_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "no room")
 
     table = InspectedTable()
-    first = inspector(tmp_path, table, restarts=0)
+    first = start_inspector(tmp_path, table, restarts=0)
     with monkeypatch.context() as disk:
-        disk.setattr("kproxy.trace.writer.os.write", full)
+        disk.setattr("kproxy.trace.writer.os.write", fail)
         observe(first, 1, table)
-    second = inspector(tmp_path, table, restarts=1)  # the first one is killed
+    second = start_inspector(tmp_path, table, restarts=1)  # the first one is killed
     observe(second, 2, table)
     assert table.lost_lines() == 0
     second.close()

@@ -1,4 +1,4 @@
-"""The tap's messages as trace lines: what a restart leaves unknown, and why TLS failed."""
+"""Trace lines from messages of the tap: after a restart, and after a TLS failure."""
 
 import pytest
 
@@ -23,24 +23,22 @@ def messages() -> MessageInspection:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_after_a_restart_the_next_byte_may_be_in_the_middle_of_a_frame(
-    messages: MessageInspection, restarted: bool
-) -> None:
+def test_searches_for_a_frame_only_after_a_restart(messages: MessageInspection, restarted: bool) -> None:
     gap = tap_messages.TapGap(1, Direction.REQUEST, AT, 100, 0, restarted=restarted)
-    rest = tap_messages.TapData(1, Direction.REQUEST, AT, b"\xff" * 9 + FRAME + FRAME)
-    end = tap_messages.Close(1, AT, None, "fin", 0, 0)
-    lines = [line for message in (OPEN, gap, rest, end) for line in messages.lines(message)]
+    data = tap_messages.TapData(1, Direction.REQUEST, AT, b"\xff" * 9 + FRAME + FRAME)
+    close = tap_messages.Close(1, AT, None, "fin", 0, 0)
+    lines = [line for message in (OPEN, gap, data, close) for line in messages.lines(message)]
     assert bool([line for line in lines if isinstance(line, RequestLine)]) == restarted
 
 
-def test_connections_that_came_and_went_are_counted(messages: MessageInspection) -> None:
+def test_counts_connections_that_opened_and_closed_unseen(messages: MessageInspection) -> None:
     for connections in (1, 2):
         messages.lines(tap_messages.Missed(AT, connections, 10))
     assert messages.missed == 3
 
 
-def test_a_failure_of_tls_is_reported_with_the_flag_that_mends_it(messages: MessageInspection) -> None:
-    opened = messages.lines(OPEN._replace(tls=True))
-    failed = tap_messages.TapTlsFailed(1, AT, "server", "proxy", "unknown_ca", None, "")
-    [found] = [line for line in [*opened, *messages.lines(failed)] if isinstance(line, FindingLine)]
-    assert found.hint == "pass the CA of the broker's certificate with --upstream-ca"
+def test_hint_of_a_tls_failure_names_the_option_that_fixes_it(messages: MessageInspection) -> None:
+    opening_lines = messages.lines(OPEN._replace(tls=True))
+    tls_failure = tap_messages.TapTlsFailed(1, AT, "server", "proxy", "unknown_ca", None, "")
+    [finding] = [line for line in [*opening_lines, *messages.lines(tls_failure)] if isinstance(line, FindingLine)]
+    assert finding.hint == "pass the CA of the broker's certificate with --upstream-ca"

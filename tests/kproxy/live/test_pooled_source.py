@@ -1,4 +1,4 @@
-"""What the source of `--inspectors` does with replies, with workers in this process."""
+"""How the source of `--inspectors` handles replies, with workers in the process of the test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.kproxy.live.local_worker import LocalWorker
 
 AT = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
-OPENED = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
+OPEN_MESSAGE = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
 
 
 def data(number: int, correlation_id: int = 0) -> tap_messages.TapData:
@@ -55,41 +55,41 @@ def source_of(sink: InspectionSink) -> PooledSource:
     return sink._source
 
 
-def tick(pid: int, in_flight: int) -> Reply:
+def tick_reply(pid: int, in_flight: int) -> Reply:
     return Reply(value=WorkerTick(pid, in_flight, RunSummary()))
 
 
-def test_requests_in_flight_are_those_of_the_last_tick_of_each_present_worker(
+def test_requests_in_flight_are_summed_over_current_workers(
     sink: InspectionSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = tap_messages.Query(AT, TICK)
     pids = [7, 8]
     monkeypatch.setattr(worker_pool.WorkerPool, "pids", property(lambda _pool: pids))
-    for reply in (tick(7, 2), tick(8, 3), tick(7, 4)):
+    for reply in (tick_reply(7, 2), tick_reply(8, 3), tick_reply(7, 4)):
         source_of(sink)._on_reply(query, reply, ())
     assert source_of(sink).in_flight == 7
-    pids[0] = 9  # 7 has ended: its connections, and so its requests, are those of 9
+    pids[0] = 9  # 7 has ended: its connections and requests are now those of 9
     sink.tick()
-    source_of(sink)._on_reply(query, tick(9, 4), ())
+    source_of(sink)._on_reply(query, tick_reply(9, 4), ())
     assert source_of(sink).in_flight == 7
 
 
-def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
+def test_invalid_message_is_a_finding_and_others_are_inspected(
     sink: InspectionSink, tmp_path: Path, internal_errors: list[Failure]
 ) -> None:
-    for message in (OPENED, data(99), data(1)):  # nobody has announced 99
+    for message in (OPEN_MESSAGE, data(99), data(1)):  # connection 99 was never opened
         sink.observe(message)
     source_of(sink).watched.drain()
     sink.flush()
-    found = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
-    assert [type(line) for line in found] == [FindingLine, OpenLine, RequestLine]
+    lines = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
+    assert [type(line) for line in lines] == [FindingLine, OpenLine, RequestLine]
     assert [error.step for error in internal_errors] == ["inspecting a message of the relay"]
 
 
-def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSink) -> None:
+def test_verdict_considers_responses_to_findings(sink: InspectionSink) -> None:
     frames = [request("ListGroups", 2, {}, correlation_id=number) for number in (1, 2)]
     frames[0] = (len(frames[0]) - 3).to_bytes(4) + frames[0][4:] + b"!"  # L001
-    answers = [response("ListGroups", 2, {"groups": []}, correlation_id=number) for number in (1, 2)]
+    responses = [response("ListGroups", 2, {"groups": []}, correlation_id=number) for number in (1, 2)]
 
     def verdict(*messages: tap_messages.Message) -> dict[str, tuple[int, bool]]:
         for message in messages:
@@ -97,31 +97,31 @@ def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSin
         source_of(sink).watched.drain()
         return {cause.finding.code: (cause.lasting, cause.is_harmless) for cause in sink._terminal.causes.verdict()}
 
-    asked = [tap_messages.TapData(1, Direction.REQUEST, AT, frame) for frame in frames]
-    answered = [
+    request_messages = [tap_messages.TapData(1, Direction.REQUEST, AT, frame) for frame in frames]
+    response_messages = [
         tap_messages.TapData(1, Direction.RESPONSE, at, frame)
-        for at, frame in zip((AT, AT + 7 * SECOND), answers, strict=True)
+        for at, frame in zip((AT, AT + 7 * SECOND), responses, strict=True)
     ]
-    assert verdict(OPENED, asked[0]) == {"L001": (0, False)}
-    assert verdict(answered[0], asked[1]) == {"L001": (0, True)}
+    assert verdict(OPEN_MESSAGE, request_messages[0]) == {"L001": (0, False)}
+    assert verdict(response_messages[0], request_messages[1]) == {"L001": (0, True)}
     source_of(sink).watched.query(TICK, AT + 6 * SECOND)
     assert verdict()["C020"] == (1, False)
     assert sink.lasting() == {("C020", "warning"): 1}
-    assert verdict(answered[1])["C020"] == (0, False)
+    assert verdict(response_messages[1])["C020"] == (0, False)
     assert sink.lasting() == {}
-    third = request("ListGroups", 2, {}, correlation_id=3)
-    again = tap_messages.TapData(1, Direction.REQUEST, AT + 8 * SECOND, third)
-    answer = response("ListGroups", 2, {"groups": []}, correlation_id=3)
-    verdict(again)
+    third_request = request("ListGroups", 2, {}, correlation_id=3)
+    late_message = tap_messages.TapData(1, Direction.REQUEST, AT + 8 * SECOND, third_request)
+    third_response = response("ListGroups", 2, {"groups": []}, correlation_id=3)
+    verdict(late_message)
     source_of(sink).watched.query(TICK, AT + 20 * SECOND)
-    assert verdict()["C020"] == (0, False)  # it is only counted
+    assert verdict()["C020"] == (0, False)  # so far it is only counted
     source_of(sink).local.at = AT + 20 * SECOND
     sink.tick()
     assert sink.lasting() == {("C020", "warning"): 1}
-    assert verdict(tap_messages.TapData(1, Direction.RESPONSE, AT + 21 * SECOND, answer))["C020"] == (0, False)
+    assert verdict(tap_messages.TapData(1, Direction.RESPONSE, AT + 21 * SECOND, third_response))["C020"] == (0, False)
 
 
-def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_flush_sends_pending_messages_to_workers(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[LocalWorker] = []
     with monkeypatch.context() as patch:
         patch.setattr(LocalWorker, "send", lambda worker: sent.append(worker))
@@ -129,14 +129,14 @@ def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkey
     assert len(sent) == 2
 
 
-def test_a_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_UNANSWERED", 3)
-    made = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
+    limited_worker = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
     messages: list[tap_messages.Message] = [
-        OPENED,
+        OPEN_MESSAGE,
         *(data(1, number) for number in range(5)),
         tap_messages.Query(AT, OPEN),
     ]
-    [(opened, waiting)] = made.replies(messages).replies[-1].value
-    assert opened.in_flight == 5
+    [(connection, waiting)] = limited_worker.replies(messages).replies[-1].value
+    assert connection.in_flight == 5
     assert [line.correlation_id for line in waiting] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""With --quiet, rows that a terminal does not get do not count towards the limit of those that it gets."""
+"""With --quiet, hidden rows do not count towards the rate limit of a terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.kproxy.frames import request
 from tests.kproxy.stories import BEGIN
 
 
-@pytest.mark.parametrize(("quiet", "shown"), [(True, True), (False, False)])
-def test_a_quiet_terminal_shows_a_gap_after_many_frames(
-    quiet: bool, shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("quiet", "is_shown"), [(True, True), (False, False)])
+def test_quiet_terminal_shows_a_gap_after_many_frames(
+    quiet: bool, is_shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -33,4 +33,4 @@ def test_a_quiet_terminal_shows_a_gap_after_many_frames(
         frame = request("Metadata", 12, {}, correlation_id=number)
         sink.observe(tap_messages.TapData(1, Direction.REQUEST, BEGIN, frame))
     sink.observe(tap_messages.TapGap(1, Direction.REQUEST, BEGIN, 100, 1))
-    assert ("100 bytes" in capsys.readouterr().out) is shown
+    assert ("100 bytes" in capsys.readouterr().out) is is_shown

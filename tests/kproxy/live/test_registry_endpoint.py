@@ -1,4 +1,4 @@
-"""HTTP of the schema registry: what clients send, and what hostile ones do."""
+"""The HTTP endpoint of the schema registry, with ordinary and hostile clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPE = b"Content-Type: application/vnd.schemaregistry.v1+json\r\n"
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[str]:
+async def run_registry() -> AsyncIterator[str]:
     async with (
         asyncio.timeout(20),
         Broker(ports=None) as broker,
@@ -28,13 +28,13 @@ async def serving() -> AsyncIterator[str]:
         yield addresses[0]
 
 
-async def answer(address: str, request: bytes) -> tuple[bytes, bytes, bytes]:
-    """Status, content type and body."""
+async def send_http(address: str, request: bytes) -> tuple[bytes, bytes, bytes]:
+    """Send a request and return the status, content type and body."""
     with await Peer.connect(address) as peer:
         await peer.send(request)
-        head, _, body = (await peer.rest()).partition(b"\r\n\r\n")
-        [type_] = [line for line in head.split(b"\r\n") if line.startswith(b"Content-Type: ")]
-        return head.split(b" ")[1], type_.removeprefix(b"Content-Type: "), body
+        header, _, body = (await peer.rest()).partition(b"\r\n\r\n")
+        [type_] = [line for line in header.split(b"\r\n") if line.startswith(b"Content-Type: ")]
+        return header.split(b" ")[1], type_.removeprefix(b"Content-Type: "), body
 
 
 def post(path: str, body: bytes, headers: bytes = TYPE) -> bytes:
@@ -42,20 +42,20 @@ def post(path: str, body: bytes, headers: bytes = TYPE) -> bytes:
     return b"POST %s HTTP/1.1\r\nHost: x\r\n%s%s\r\n%s" % (path.encode(), headers, length, body)
 
 
-async def test_a_schema_over_http() -> None:
-    async with serving() as address:
+async def test_registers_and_returns_a_schema_over_http() -> None:
+    async with run_registry() as address:
         request = post("/subjects/%C3%A4-value/versions?normalize=False", json.dumps({"schema": '"int"'}).encode())
-        status, type_, body = await answer(address, request)
+        status, type_, body = await send_http(address, request)
         assert (status, type_) == (b"200", b"application/vnd.schemaregistry.v1+json")
         assert json.loads(body)["id"] == 1
         for path, expected in (("/subjects", ["ä-value"]), ("/subjects/", ["ä-value"])):
-            assert json.loads((await answer(address, f"GET {path} HTTP/1.1\r\n\r\n".encode()))[2]) == expected
-        assert (await answer(address, b"GET /schemas/ids/1/schema HTTP/1.1\r\n\r\n"))[2] == b'"int"'
+            assert json.loads((await send_http(address, f"GET {path} HTTP/1.1\r\n\r\n".encode()))[2]) == expected
+        assert (await send_http(address, b"GET /schemas/ids/1/schema HTTP/1.1\r\n\r\n"))[2] == b'"int"'
         # A client may wait before it sends the body.
         with await Peer.connect(address) as peer:
             body = b'{"schema": "\\"long\\""}'
-            head, _ = post("/subjects/s/versions", body, TYPE + b"Expect: 100-continue\r\n").split(b"\r\n\r\n")
-            await peer.send(head + b"\r\n\r\n")
+            header, _ = post("/subjects/s/versions", body, TYPE + b"Expect: 100-continue\r\n").split(b"\r\n\r\n")
+            await peer.send(header + b"\r\n\r\n")
             assert await peer.receive(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
             await peer.send(body)
             assert (await peer.rest()).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -78,8 +78,8 @@ async def test_a_schema_over_http() -> None:
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 9000, b"431"),
     ],
 )
-async def test_hostile_requests(request_: bytes, status: bytes) -> None:
-    async with serving() as address:
-        assert (await answer(address, request_))[0] == status
-        found: Any = await answer(address, b"GET /schemas/types HTTP/1.1\r\n\r\n")
-        assert found[0] == b"200"
+async def test_rejects_hostile_requests(request_: bytes, status: bytes) -> None:
+    async with run_registry() as address:
+        assert (await send_http(address, request_))[0] == status
+        types_response: Any = await send_http(address, b"GET /schemas/types HTTP/1.1\r\n\r\n")
+        assert types_response[0] == b"200"

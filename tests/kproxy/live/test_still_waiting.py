@@ -1,4 +1,4 @@
-"""What a person who watches is told while a response does not come."""
+"""Messages about requests that still wait for a response."""
 
 import selectors
 from collections.abc import Callable
@@ -18,42 +18,42 @@ from tests.kproxy.stories import BEGIN, Teller
 SECOND = 1_000_000_000
 
 
-def mentioned(story: str, seconds: int = 0) -> list[tuple[int, str, int, int]]:
-    """Second, API, waited and others for each time that a request is said to wait, in so many seconds after a story."""
+def late_mentions(story: str, seconds: int = 0) -> list[tuple[int, str, int, int]]:
+    """Second, API, seconds waited and other waiting requests of each mention, in the seconds after a story."""
     teller = Teller()
     teller.tell(story)
-    found: list[tuple[int, str, int, int]] = []
+    mentions: list[tuple[int, str, int, int]] = []
     for second in range(1, seconds + 1):
         teller.tell("+1s")
-        late = teller.inspector.still_waiting(at=teller.at)
-        found += [
+        waiting = teller.inspector.still_waiting(at=teller.at)
+        mentions += [
             (second, waiting_response.request.api or "?", waiting_response.seconds, waiting_response.others)
-            for waiting_response in late
+            for waiting_response in waiting
         ]
-    return found
+    return mentions
 
 
-def test_a_request_is_mentioned_once_for_each_step() -> None:
-    found = mentioned("> Metadata v12\n", 4000)
-    assert [(second, waited) for second, _, waited, _ in found] == [
+def test_mentions_a_request_once_per_step() -> None:
+    mentions = late_mentions("> Metadata v12\n", 4000)
+    assert [(second, seconds) for second, _, seconds, _ in mentions] == [
         (number, number) for number in (5, 15, 60, 300, 900, 3600)
     ]
-    assert {api for _, api, _, _ in found} == {"Metadata"}
-    assert [second for second, *_ in mentioned("> Metadata v12\n", 11_000)][-2:] == [7200, 10_800]
+    assert {api for _, api, _, _ in mentions} == {"Metadata"}
+    assert [second for second, *_ in late_mentions("> Metadata v12\n", 11_000)][-2:] == [7200, 10_800]
 
 
-def test_one_request_of_a_connection_is_mentioned_and_how_many_wait_behind_it() -> None:
-    assert mentioned("> Metadata v12\n> ListGroups v2\n> Heartbeat v3\n", 10) == [(5, "Metadata", 5, 2)]
-    assert [api for _, api, *_ in mentioned("> Metadata v12\n2> ListGroups v2\n", 10)] == ["Metadata", "ListGroups"]
+def test_mentions_one_request_per_connection_and_counts_those_behind() -> None:
+    assert late_mentions("> Metadata v12\n> ListGroups v2\n> Heartbeat v3\n", 10) == [(5, "Metadata", 5, 2)]
+    assert [api for _, api, *_ in late_mentions("> Metadata v12\n2> ListGroups v2\n", 10)] == ["Metadata", "ListGroups"]
 
 
-def test_a_response_ends_it_and_the_next_request_counts_from_there() -> None:
-    assert not mentioned("> Metadata v12\n< {}\n", 100)
-    assert mentioned("> Metadata v12\n+4s\n> ListGroups v2\n+4s\n< {}\n", 5) == [(5, "ListGroups", 9, 0)]
+def test_response_ends_the_wait_and_the_next_request_is_timed() -> None:
+    assert not late_mentions("> Metadata v12\n< {}\n", 100)
+    assert late_mentions("> Metadata v12\n+4s\n> ListGroups v2\n+4s\n< {}\n", 5) == [(5, "ListGroups", 9, 0)]
 
 
 @pytest.mark.parametrize(
-    ("story", "first"),
+    ("story", "first_second"),
     [
         ('> Fetch v11 {"max_wait_ms": 20000}\n', 25),
         ('> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n', 65),
@@ -63,45 +63,53 @@ def test_a_response_ends_it_and_the_next_request_counts_from_there() -> None:
         ),  # its timeout is a limit; it is not held back by design
     ],
 )
-def test_a_request_that_may_be_held_back_is_not_late_before(story: str, first: int) -> None:
-    assert mentioned(story, 100)[0][0] == first
+def test_request_that_may_be_delayed_is_late_after_its_timeout(story: str, first_second: int) -> None:
+    assert late_mentions(story, 100)[0][0] == first_second
 
 
-def test_a_request_without_a_response_is_not_waited_for() -> None:
-    assert not mentioned('> Produce v7 {"acks": 0, "timeout_ms": 30000}\n', 100)
+def test_does_not_wait_for_a_request_without_acks() -> None:
+    assert not late_mentions('> Produce v7 {"acks": 0, "timeout_ms": 30000}\n', 100)
 
 
-def test_a_response_that_may_have_gone_by_unseen_is_not_waited_for() -> None:
-    assert not mentioned("> Metadata v12\nlose < 100 frames=1 behind\n", 100)
+def test_does_not_wait_for_a_response_possibly_lost_in_a_gap() -> None:
+    assert not late_mentions("> Metadata v12\nlose < 100 frames=1 behind\n", 100)
 
 
-def test_a_late_answer_to_what_was_found_to_be_unanswered_ends_it() -> None:
+def test_late_response_ends_the_wait_of_an_unanswered_request() -> None:
     story = "> Metadata v8\n< {}\n> ListGroups v2\n+40s\n"
-    assert [second for second, *_ in mentioned(story, 100)] == [1, 20]
-    assert not mentioned(story + "< {}\n", 100)
+    assert [second for second, *_ in late_mentions(story, 100)] == [1, 20]
+    assert not late_mentions(story + "< {}\n", 100)
 
 
-def test_the_next_request_of_a_connection_is_mentioned_at_the_same_step() -> None:
+def test_mentions_the_next_request_of_a_connection_at_the_same_step() -> None:
     teller = Teller()
-    found = []
+    apis = []
     for story in ("> Metadata v12\n> ListGroups v2\n+6s", "< {}\n+6s"):
         teller.tell(story)
-        found += [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at)]
-    assert found == ["Metadata", "ListGroups"]
+        apis += [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at)]
+    assert apis == ["Metadata", "ListGroups"]
 
 
-def test_a_new_viewer_is_told_of_the_requests_that_were_mentioned_and_still_wait() -> None:
+def test_new_viewer_gets_the_requests_that_still_wait() -> None:
     teller = Teller()
-    found = []
-    for story, again in (("> Metadata v12\n+6s", True), ("", False), ("2> ListGroups v2\n+6s", True), ("< {}", True)):
+    apis = []
+    for story, is_new_viewer in (
+        ("> Metadata v12\n+6s", True),
+        ("", False),
+        ("2> ListGroups v2\n+6s", True),
+        ("< {}", True),
+    ):
         teller.tell(story)
-        found.append(
-            [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at, repeat_reported=again)]
+        apis.append(
+            [
+                exchange.request.api
+                for exchange in teller.inspector.still_waiting(at=teller.at, repeat_reported=is_new_viewer)
+            ]
         )
-    assert found == [[], ["Metadata"], ["Metadata"], []]
+    assert apis == [[], ["Metadata"], ["Metadata"], []]
 
 
-def watcher(options: OutputOptions) -> InspectionSink:
+def terminal_sink(options: OutputOptions) -> InspectionSink:
     return InspectionSink(
         InspectorOptions(options, Selection(), Detail.SUMMARY),
         tap_messages.Hello(BEGIN, "node", 1, [], BEGIN),
@@ -109,8 +117,8 @@ def watcher(options: OutputOptions) -> InspectionSink:
     )
 
 
-def hang(sink: InspectionSink) -> None:
-    """A client that is answered while another hangs for 7 s."""
+def observe_hanging_client(sink: InspectionSink) -> None:
+    """Observe a client that gets responses while another one hangs for 7 s."""
     for number in (0, 1):
         sink.observe(tap_messages.Open(number, BEGIN, f"127.0.0.1:{number + 1}", "127.0.0.1:9092", None, False))
     sink.observe(tap_messages.TapData(0, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
@@ -127,15 +135,15 @@ def hang(sink: InspectionSink) -> None:
 
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    def tell(options: OutputOptions = OutputOptions()) -> list[str]:  # noqa: B008  # it is frozen
-        hang(watcher(options))
+    def waiting_rows(options: OutputOptions = OutputOptions()) -> list[str]:  # noqa: B008  # it is immutable
+        observe_hanging_client(terminal_sink(options))
         lines = capsys.readouterr().out.splitlines()
         return [f"{line}\n{lines[at + 1].strip()}" for at, line in enumerate(lines) if "still waiting" in line]
 
-    return tell
+    return waiting_rows
 
 
-def test_the_text_says_it_while_it_hangs(told: Callable[..., list[str]]) -> None:
+def test_text_output_mentions_a_hanging_request(told: Callable[..., list[str]]) -> None:
     [line] = told()
     assert line == (
         f"{timestamp(BEGIN + 5 * SECOND)[11:23]}     #0 . still waiting for Metadata v12 #5 (5 s)\n"
@@ -144,7 +152,7 @@ def test_the_text_says_it_while_it_hangs(told: Callable[..., list[str]]) -> None
     )
 
 
-def test_it_follows_the_filter_and_is_of_the_text_alone(told: Callable[..., list[str]]) -> None:
+def test_mentions_follow_the_filter_and_are_text_only(told: Callable[..., list[str]]) -> None:
     assert len(told(OutputOptions(filter_for("api=Metadata")))) == 1
     assert told(OutputOptions(filter_for("api=Fetch"))) == []
     assert told(OutputOptions(quiet=True)) == told(OutputOptions(json=True)) == []

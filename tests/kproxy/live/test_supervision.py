@@ -1,4 +1,4 @@
-"""When an inspector is restarted, and when it is given up."""
+"""Restarts of an inspector, and when they end."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from kproxy.live.spawner import Spawner
 
 
-def test_each_restart_within_a_minute_waits_twice_as_long_and_the_sixth_is_not_made() -> None:
+def test_restarts_within_a_minute_back_off_and_end_after_five() -> None:
     policy = RestartPolicy()
     assert [policy.delay(now) for now in range(MAX_RESTARTS + 1)] == [1, 2, 4, 8, 16, None]
 
 
-def test_what_is_longer_ago_than_a_minute_does_not_count() -> None:
+def test_restarts_more_than_a_minute_ago_do_not_count() -> None:
     policy = RestartPolicy()
     assert [policy.delay(now) for now in (0, 10, 50, WINDOW_S, WINDOW_S + 9)] == [1, 2, 4, 4, 8]
     assert policy.delay(10 * WINDOW_S) == 1
 
 
-def test_an_inspector_that_fails_every_now_and_then_is_always_restarted() -> None:
+def test_inspector_that_fails_occasionally_is_always_restarted() -> None:
     policy = RestartPolicy()
     assert {policy.delay(13.0 * number) for number in range(100)} == {1, 2, 4, 8, 16}
 
 
-def test_says_how_it_ended() -> None:
+def test_describes_how_an_inspector_ended() -> None:
     assert describe_exit(-signal.SIGKILL) == "killed by SIGKILL"
     assert describe_exit(-99) == "killed by signal 99"
     assert describe_exit(1) == "it failed"
@@ -46,7 +46,7 @@ def test_says_how_it_ended() -> None:
 
 
 class _WithoutDescriptors:
-    """A spawner whose first inspector was killed, in a process without file descriptors for another one."""
+    """A spawner whose first inspector was killed, in a process without file descriptors for a new one."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -64,17 +64,17 @@ class _WithoutDescriptors:
         self.dismissed = True
 
 
-async def test_a_shortage_is_not_the_inspectors_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shortage_of_descriptors_does_not_count_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "SHORTAGE_RETRY_S", 0.001)
     monkeypatch.setattr(RestartPolicy, "delay", lambda self, now: 0.001)
-    channel, other = socket.socketpair()
-    ours, inspector = socket.socketpair()
+    channel, spawner_peer = socket.socketpair()
+    tap_socket, inspector_socket = socket.socketpair()
     events: list[Event] = []
-    with channel, other, inspector:
+    with channel, spawner_peer, inspector_socket:
         spawner = _WithoutDescriptors(channel)
-        tap = Tap(ours, node="n", table=InspectedTable(10))
+        tap = Tap(tap_socket, node="n", table=InspectedTable(10))
         supervisor = Supervisor(cast("Spawner", spawner), tap, events.append)
-        other.send(b"x")
+        spawner_peer.send(b"x")
         await until(lambda: spawner.attempts > 3 * MAX_RESTARTS)
         assert not spawner.dismissed
         assert [str(event).partition(":")[0] for event in events] == [

@@ -1,4 +1,4 @@
-"""The pool of `--inspectors N`, with workers in this process: each replies when the pool waits, or is lost."""
+"""The pool of `--inspectors N`, with workers in the process of the test that reply when the pool waits, or are lost."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FRAME = request("Heartbeat", 3, {"group_id": "g"})
 OPEN = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
 
 
-class Pool:
-    """A pool, and the lines that it has passed on."""
+class PoolWithLines:
+    """A pool, and the lines from its workers."""
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.pool = WorkerPool(
-            2, lambda _sock: None, self._on_reply, self.said.append, lambda: False, InspectorActivity()
+            2, lambda _sock: None, self._on_reply, self.messages.append, lambda: False, InspectorActivity()
         )
 
     def _on_reply(self, _message: tap_messages.Message, reply: Reply | None, _moved: Iterable[int]) -> None:
@@ -42,20 +42,20 @@ class Pool:
             self.pool.put(message)
 
     def lose(self, *lives: bool) -> None:
-        """Lose the worker of connection 1; whether those that follow live."""
+        """Lose the worker of connection 1; `lives` says which of the next workers live."""
         LocalWorker.lives = list(lives)
         self.pool._assignment.worker_of(1).lost = True  # type: ignore[attr-defined]
 
-    def of(self, kind: type[Line]) -> list[Any]:
+    def lines_of(self, kind: type[Line]) -> list[Any]:
         return [line for line in self.lines if isinstance(line, kind)]
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolWithLines]:
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
     monkeypatch.setattr(os, "kill", lambda *_: None)
     monkeypatch.setattr(LocalWorker, "lives", [])
-    pool = Pool()
+    pool = PoolWithLines()
     yield pool
     pool.pool.close()
 
@@ -65,7 +65,7 @@ def data(number: int = 1) -> tap_messages.TapData:
 
 
 @pytest.mark.parametrize("lives", [(), (False,), (False, False)])
-def test_offsets_continue_although_a_new_worker_is_lost_too(pool: Pool, lives: tuple[bool, ...]) -> None:
+def test_offsets_continue_even_if_new_workers_are_lost(pool: PoolWithLines, lives: tuple[bool, ...]) -> None:
     pool.put(OPEN, data(), data())
     pool.pool.drain()
     pool.lose(*lives)
@@ -73,38 +73,38 @@ def test_offsets_continue_although_a_new_worker_is_lost_too(pool: Pool, lives: t
     pool.pool.drain()
     pool.put(data())
     pool.pool.drain()
-    assert [line.offset for line in pool.of(RequestLine)] == [0, len(FRAME), 3 * len(FRAME)]
-    assert [line.midstream for line in pool.of(OpenLine)] == [False, True]
-    assert len(pool.said) == 1 + len(lives)
+    assert [line.offset for line in pool.lines_of(RequestLine)] == [0, len(FRAME), 3 * len(FRAME)]
+    assert [line.midstream for line in pool.lines_of(OpenLine)] == [False, True]
+    assert len(pool.messages) == 1 + len(lives)
 
 
-def test_a_connection_that_no_worker_has_opened_is_new(pool: Pool) -> None:
+def test_connection_that_no_worker_opened_is_new(pool: PoolWithLines) -> None:
     pool.put(OPEN)
     pool.lose(False)
     pool.pool.drain()
     pool.put(data())
     pool.pool.drain()
-    assert [line.midstream for line in pool.of(OpenLine)] == [False]
-    assert [line.offset for line in pool.of(RequestLine)] == [0]
+    assert [line.midstream for line in pool.lines_of(OpenLine)] == [False]
+    assert [line.offset for line in pool.lines_of(RequestLine)] == [0]
 
 
-def test_the_pool_waits_when_it_holds_too_many_bytes(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_waits_when_it_holds_too_many_bytes(pool: PoolWithLines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool.pool, "_most_held", 3 * len(FRAME))
     pool.put(OPEN, data(), data(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert pool.lines == []
     pool.put(data())
-    assert [line.offset for line in pool.of(RequestLine)] == [0, len(FRAME), 2 * len(FRAME)]
+    assert [line.offset for line in pool.lines_of(RequestLine)] == [0, len(FRAME), 2 * len(FRAME)]
     assert pool.pool._held == 0
 
 
-def test_the_pool_keeps_no_payload_of_what_it_has_sent(pool: Pool) -> None:
+def test_pool_does_not_keep_sent_payloads(pool: PoolWithLines) -> None:
     pool.put(OPEN, data(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert FRAME not in repr(pool.pool._pending).encode()
     assert pool.pool._held == 2 * len(FRAME)
     pool.pool.drain()
 
 
-def test_workers_are_lost_too_often(pool: Pool) -> None:
+def test_raises_if_workers_are_lost_too_often(pool: PoolWithLines) -> None:
     pool.put(OPEN)
     pool.lose(*[False] * 5)
     with pytest.raises(WorkerLost, match=r"one of 2 inspectors has ended too often \(killed by SIGKILL\)"):

@@ -1,4 +1,4 @@
-"""The start of a worker's process, as the parent sees it and as the child does."""
+"""The start of a worker process, in the parent and in the child."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kproxy.live.worker_process import WorkerProcess
 
 @pytest.fixture
 def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The sockets of the next worker: the pool's and its own."""
-    made = socket.socketpair()
-    monkeypatch.setattr(socket, "socketpair", lambda: made)
-    yield made
-    for each in made:
-        each.close()
+    """The sockets of the next worker: that of the pool and its own."""
+    sockets = socket.socketpair()
+    monkeypatch.setattr(socket, "socketpair", lambda: sockets)
+    yield sockets
+    for sock in sockets:
+        sock.close()
 
 
 def start(run: object) -> None:
@@ -31,44 +31,44 @@ def start(run: object) -> None:
         WorkerProcess(run, selector)  # type: ignore[arg-type]
 
 
-def test_no_descriptor_is_left_for_a_worker(
+def test_closes_its_sockets_if_the_worker_cannot_be_forked(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fork() -> int:
+    def fail() -> int:
         raise OSError(errno.EMFILE, "too many")
 
-    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(os, "fork", fail)
     with pytest.raises(WorkerLost, match="an inspector could not be started: too many open files"):
         start(lambda _sock: None)
     assert [pool.fileno() for pool in pair] == [-1, -1]
 
 
 @pytest.mark.parametrize(("error", "status"), [(None, 0), (ValueError("a bug"), 1), (OSError("no disk"), 1)])
-def test_the_child_runs_with_its_socket_alone_and_ends(
+def test_child_keeps_only_its_socket_and_exits(
     error: Exception | None,
     status: int,
     pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def end(status: int) -> NoReturn:
-        raise SystemExit(status)  # in place of the end of the process
+        raise SystemExit(status)  # instead of ending the process
 
-    def run(sock: socket.socket) -> None:
-        given.append(sock)
+    def run(worker_socket: socket.socket) -> None:
+        run_sockets.append(worker_socket)
         if error is not None:
             raise error
 
-    given: list[socket.socket] = []
+    run_sockets: list[socket.socket] = []
     closed: list[tuple[int, int]] = []
     reported: list[Exception] = []
     monkeypatch.setattr(os, "fork", lambda: 0)
     monkeypatch.setattr(os, "_exit", end)
     monkeypatch.setattr(os, "closerange", lambda first, end: closed.append((first, end)))
     monkeypatch.setattr(worker_process, "report_failure", reported.append)
-    number = pair[1].fileno()
-    with pytest.raises(SystemExit) as ended:
+    descriptor = pair[1].fileno()
+    with pytest.raises(SystemExit) as exited:
         start(run)
-    assert ended.value.code == status
-    assert given == [pair[1]]
-    assert closed == [(3, number), (number + 1, os.sysconf("SC_OPEN_MAX"))]
+    assert exited.value.code == status
+    assert run_sockets == [pair[1]]
+    assert closed == [(3, descriptor), (descriptor + 1, os.sysconf("SC_OPEN_MAX"))]
     assert reported == ([] if error is None else [error])

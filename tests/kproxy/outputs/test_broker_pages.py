@@ -1,4 +1,4 @@
-"""The broker's pages are whole, and its document has their table."""
+"""The pages of the broker are complete, and its document has their table."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "broker.md"
 
 
 @pytest.mark.parametrize("page", broker_pages.pages(), ids=lambda page: page.api)
-def test_every_page_says_what_it_does_and_leaves_out(page: broker_pages.ApiPage) -> None:
+def test_every_page_describes_what_it_does_and_omits(page: broker_pages.ApiPage) -> None:
     assert page.does.endswith(".")
     assert page.leaves_out.endswith(".")
 
 
-def test_the_document_has_the_table() -> None:
+def test_document_has_the_current_table() -> None:
     text = DOCUMENT.read_text()
-    made = doc_tables.replace_table(text, "apis", broker_pages.markdown())
-    assert made == text, "run: python -m kproxy.outputs.broker_pages docs/broker.md"
+    updated = doc_tables.replace_table(text, "apis", broker_pages.markdown())
+    assert updated == text, "run: python -m kproxy.outputs.broker_pages docs/broker.md"
 
 
-def test_the_command_shows_a_page_and_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_shows_one_page_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["broker-features", "fetch"]) == 0
-    shown = capsys.readouterr().out
-    assert "\nVersions: 0-18.\n  v1: response adds throttle_time_ms\n" in shown
-    assert shown.endswith("  v18: request adds topics[].partitions[].high_watermark (KIP-1166)\n")
+    output = capsys.readouterr().out
+    assert "\nVersions: 0-18.\n  v1: response adds throttle_time_ms\n" in output
+    assert output.endswith("  v18: request adds topics[].partitions[].high_watermark (KIP-1166)\n")
     assert main(["broker-features"]) == 0
     assert "ListOffsets" in capsys.readouterr().out
     assert main(["broker-features", "Nope"]) == 2
@@ -36,15 +36,15 @@ def test_the_command_shows_a_page_and_all(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_the_table_cuts_nothing_off(
+def test_table_truncates_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     assert main(["broker-features"]) == 0
-    shown = capsys.readouterr().out
-    words = "".join(shown.split())
+    output = capsys.readouterr().out
+    words = "".join(output.split())
     for page in broker_pages.pages():
         for text in (page.api, page.versions, page.does, page.leaves_out):
             assert "".join(text.split()) in words, page.api
-    assert "…" not in shown
-    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in output
+    assert max(map(len, output.splitlines())) <= width

@@ -1,4 +1,4 @@
-"""Decoded values in words."""
+"""Decoded values as text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kproxy.outputs.decoded_text import data_text, facts, problem
         (bytes(11), " ".join(["00"] * 10) + "..."),
     ],
 )
-def test_data_is_one_row_of_limited_size(data: Any, text: str) -> None:
+def test_data_is_shown_in_one_row_of_limited_size(data: Any, text: str) -> None:
     assert data_text(data, 30) == text
 
 
-def test_what_is_known_of_a_value() -> None:
+def test_shows_facts_and_problems_of_a_value() -> None:
     value = {"format": "protobuf", "data": {}, "schema": {"global_id": 7}, "type": "a.B", "guess": True, "cut": True}
     assert (
         facts(value | {"reencoding": "3 bytes more"}) == "protobuf? a.B global id 7 (encoded again: 3 bytes more) (cut)"

@@ -1,4 +1,4 @@
-"""Which findings are shown, and which fail."""
+"""Selection of the findings that are shown, and of those that fail."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def request(*codes: str, severity: str = "error") -> RequestLine:
 
 
 @pytest.mark.parametrize(
-    ("select", "ignore", "shown"),
+    ("select", "ignore", "expected"),
     [
         ([], [], "L001 L002 C001"),
         (["L"], [], "L001 L002"),
@@ -26,20 +26,20 @@ def request(*codes: str, severity: str = "error") -> RequestLine:
         (["L"], ["L001"], "L002"),
     ],
 )
-def test_codes_their_beginnings_and_names_choose(select: list[str], ignore: list[str], shown: str) -> None:
+def test_selects_by_code_prefix_or_name(select: list[str], ignore: list[str], expected: str) -> None:
     selection = Selection(select, ignore)
-    assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == shown.split()
+    assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == expected.split()
 
 
-def test_a_line_is_shown_without_what_is_not_chosen_and_stays_as_it_is() -> None:
+def test_selection_copies_the_line_without_other_findings() -> None:
     line = request("L001", "C001")
-    chosen = Selection(ignore=["L"]).of(line)
-    assert isinstance(chosen, RequestLine)
-    assert [entry.code for entry in chosen.findings] == ["C001"]
+    selected = Selection(ignore=["L"]).of(line)
+    assert isinstance(selected, RequestLine)
+    assert [entry.code for entry in selected.findings] == ["C001"]
     assert len(line.findings) == 2
 
 
-def test_a_line_that_is_a_finding_goes_and_others_stay() -> None:
+def test_selection_drops_only_lines_of_unselected_findings() -> None:
     selection = Selection(select=["C"])
     finding = FindingLine(**AT, code="X001", name="n", severity="error", message="m")
     gap = GapLine(**AT, direction="request", bytes=1, reason="r")
@@ -48,15 +48,15 @@ def test_a_line_that_is_a_finding_goes_and_others_stay() -> None:
     assert Selection().of(finding) is finding
 
 
-def test_counts_of_what_is_not_chosen_go_too() -> None:
+def test_selection_drops_counts_of_unselected_findings() -> None:
     line = CloseLine(**AT, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)])
-    chosen = Selection(select=["C"]).of(line)
-    assert isinstance(chosen, CloseLine)
-    assert [entry.count for entry in chosen.repeated] == [4]
+    selected = Selection(select=["C"]).of(line)
+    assert isinstance(selected, CloseLine)
+    assert [entry.count for entry in selected.repeated] == [4]
 
 
 @pytest.mark.parametrize(("fail_on", "failing"), [("info", "iwe"), ("warning", "we"), ("error", "e"), ("never", "")])
-def test_what_is_at_least_as_bad_fails(fail_on: str, failing: str) -> None:
+def test_findings_at_or_above_the_threshold_fail(fail_on: str, failing: str) -> None:
     selection = Selection(fail_on=fail_on)
     for severity in ("info", "warning", "error"):
         assert selection.fails_for(request("L001", severity=severity)) == (severity[0] in failing)
@@ -66,13 +66,13 @@ def test_what_is_at_least_as_bad_fails(fail_on: str, failing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("L9999x", "--select L9999x: unknown rule; kproxy rules L lists them"),
         ("tralling-bytes", "did you mean L001 trailing-bytes"),
         ("?", "unknown rule; kproxy rules lists them"),
     ],
 )
-def test_a_code_that_no_rule_has_is_refused(code: str, said: str) -> None:
-    with pytest.raises(UserError, match=said.replace("?", r"\?")):
+def test_rejects_a_code_that_no_rule_has(code: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
         Selection(select=["C001", code])

@@ -1,4 +1,4 @@
-"""Reports: findings by their cause, in every form."""
+"""Reports of findings grouped by cause, in every format."""
 
 import io
 import json
@@ -50,27 +50,27 @@ def close(connection: str, *repeated: RepeatEntry) -> CloseLine:
     return CloseLine(**AT, **ENDS, connection_id=connection, repeated=list(repeated))
 
 
-def causes(*lines: Line, file: str = "a.pcap") -> Causes:
-    causes = Causes()
-    causes.begin(file)
+def collect_causes(*lines: Line, file: str = "a.pcap") -> Causes:
+    collected = Causes()
+    collected.begin(file)
     for line in lines:
-        causes.add(line)
-    return causes
+        collected.add(line)
+    return collected
 
 
-def test_a_filtered_report_knows_what_has_ended() -> None:
-    def seen(*answers: Line) -> str:
-        late = FindingLine(**AT, connection_id="a-1", code="C020", name="request-waits", severity="warning",
+def test_filtered_report_knows_that_a_wait_has_ended() -> None:
+    def count_row(*responses: Line) -> str:
+        waiting_finding = FindingLine(**AT, connection_id="a-1", code="C020", name="request-waits", severity="warning",
                            message="it waits", direction="request", offset=0)  # fmt: skip
         file = io.StringIO()
         report = Report(file, parse("finding=C020"), "text", Selection())
         report.begin("a.pcap")
-        report.write_all([request(0), late, *answers])
+        report.write_all([request(0), waiting_finding, *responses])
         report.close()
         return next(line for line in file.getvalue().splitlines() if "seen: " in line)
 
-    assert seen().endswith("seen: once, it lasts")
-    assert seen(msgspec.structs.replace(response("a-1"), request_offset=0)).endswith("seen: once")
+    assert count_row().endswith("seen: once, it lasts")
+    assert count_row(msgspec.structs.replace(response("a-1"), request_offset=0)).endswith("seen: once")
 
 
 def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:
@@ -85,7 +85,7 @@ def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> 
 
 WARNING = FindingLine(**AT, connection_id="c-1", code="C002", name="out-of-order-response", severity="warning",
                       message="\x1bodd", hint="wait", direction="response", offset=5)  # fmt: skip
-SOME = (
+SAMPLE_LINES = (
     OpenLine(**AT, **ENDS, connection_id="c-1"),
     WARNING,
     response("c-1", trailing(blame="broker", excerpt=ExcerptEntry(32, "010203"))),
@@ -94,8 +94,8 @@ SOME = (
 )
 
 
-def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
-    first, second = causes(*SOME).sorted_causes()
+def test_cause_has_its_first_finding_and_a_count() -> None:
+    first, second = collect_causes(*SAMPLE_LINES).sorted_causes()
     assert first.finding.path == "topics[2].name"
     assert (first.count, set(first.connections)) == (7, {"c-1", "c-2"})
     assert first.place.offset == 100
@@ -104,7 +104,7 @@ def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "different_line",
     [
         response("c-1", trailing(), api="Fetch"),
         response("c-1", trailing(), version=1),
@@ -112,58 +112,61 @@ def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
         response("c-1", trailing(edit=EditEntry("field_missing", "brokers", {"where": 0}))),
     ],
 )
-def test_another_api_version_field_or_edit_is_another_cause(other: Line) -> None:
-    assert [cause.count for cause in causes(response("c-1", trailing()), other).sorted_causes()] == [1, 1]
+def test_different_api_version_field_or_edit_is_a_different_cause(different_line: Line) -> None:
+    assert [cause.count for cause in collect_causes(response("c-1", trailing()), different_line).sorted_causes()] == [
+        1,
+        1,
+    ]
 
 
-def test_confidence_does_not_tell_causes_apart() -> None:
-    lines = [response("c-1", trailing(edit=EditEntry("x", "y"), confidence=sure)) for sure in (0.9, 0.95)]
-    assert len(causes(*lines).sorted_causes()) == 1
+def test_confidence_does_not_distinguish_causes() -> None:
+    lines = [response("c-1", trailing(edit=EditEntry("x", "y"), confidence=confidence)) for confidence in (0.9, 0.95)]
+    assert len(collect_causes(*lines).sorted_causes()) == 1
 
 
-def test_repeats_that_may_be_of_several_causes_are_not_given_to_any() -> None:
+def test_ambiguous_repeats_are_assigned_to_no_cause() -> None:
     lines = [response("c-1", trailing()), response("c-1", trailing(), api="Fetch")]
-    found = causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).sorted_causes()
-    assert [(cause.count, cause.unassigned) for cause in found] == [(1, 5), (1, 5)]
+    sorted_causes = collect_causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).sorted_causes()
+    assert [(cause.count, cause.unassigned) for cause in sorted_causes] == [(1, 5), (1, 5)]
 
 
-def test_the_worst_comes_first_then_the_most_frequent() -> None:
+def test_worst_and_most_frequent_causes_come_first() -> None:
     lines = [WARNING] * 9 + [response("c-1", trailing("a")), *[response("c-1", trailing("b"))] * 2]
-    found = [(cause.finding.code, cause.finding.path) for cause in causes(*lines).sorted_causes()]
-    assert found == [("L001", "b"), ("L001", "a"), ("C002", None)]
+    order = [(cause.finding.code, cause.finding.path) for cause in collect_causes(*lines).sorted_causes()]
+    assert order == [("L001", "b"), ("L001", "a"), ("C002", None)]
 
 
-def test_text_says_where_and_how_often() -> None:
+def test_text_has_location_and_count() -> None:
     file = io.StringIO()
-    text.write(causes(*SOME), file, analysed(*SOME))
-    shown = file.getvalue().splitlines()
-    assert shown[0] == "error: L001 trailing-bytes: 3 bytes left"
-    assert shown[1:4] == [
+    text.write(collect_causes(*SAMPLE_LINES), file, analysed(*SAMPLE_LINES))
+    rows = file.getvalue().splitlines()
+    assert rows[0] == "error: L001 trailing-bytes: 3 bytes left"
+    assert rows[1:4] == [
         "  --> a.pcap: connection c-1 (10.0.0.1:5 -> 10.0.0.2:9092)",
         "      Metadata v0 response, correlation id 7, byte 100 of the stream, 2026-11-21T03:41:00.123456Z",
         "      topics[2].name, bytes 32..35 of the frame (3 bytes)",
     ]
-    assert "            = seen: 7 times on 2 connections" in shown
-    assert "warning: C002 out-of-order-response: \\x1bodd" in shown
-    assert shown[-2:] == ["1 error, 1 warning", "analysed: 1 file, 1 connection, 2 frames"]
+    assert "            = seen: 7 times on 2 connections" in rows
+    assert "warning: C002 out-of-order-response: \\x1bodd" in rows
+    assert rows[-2:] == ["1 error, 1 warning", "analysed: 1 file, 1 connection, 2 frames"]
     file = io.StringIO()
-    text.write(causes(), file, analysed(response("c-1")))
+    text.write(collect_causes(), file, analysed(response("c-1")))
     assert file.getvalue() == "no findings\nanalysed: 1 file, 0 connections, 1 frame\n"
     file = io.StringIO()
-    text.write(causes(), file, analysed(packets=3))
+    text.write(collect_causes(), file, analysed(packets=3))
     assert file.getvalue() == (
         "nothing was analysed: no Kafka frame was found (1 file, 3 packets, 0 connections, 0 frames)\n"
     )
 
 
-def test_json_is_explains_with_where_and_how_often() -> None:
-    first, second = json.loads(json_array.report(causes(*SOME)))
+def test_json_has_the_keys_of_explain_with_location_and_count() -> None:
+    first, second = json.loads(json_array.report(collect_causes(*SAMPLE_LINES)))
     assert set(first) == {"code", "name", "severity", "blame", "message", "path", "span", "hint", "where", "count",
                           "connections"}  # fmt: skip
     assert first["where"]["file"] == "a.pcap"
     assert (first["count"], first["connections"]) == (7, 2)
     assert second["path"] is None
-    assert json.loads(json_array.report(causes())) == []
+    assert json.loads(json_array.report(collect_causes())) == []
 
 
 def _object(required: str = "", **properties: Any) -> dict[str, Any]:
@@ -178,8 +181,8 @@ _TEXT, _URI, _COUNT = {"type": "string"}, {"type": "string", "format": "uri"}, {
 _LEVEL = {"enum": ["none", "note", "warning", "error"]}
 _BAG = {"type": "object", "properties": {"tags": _array(_TEXT, uniqueItems=True)}}
 _MESSAGE = _object("text", text=_TEXT, markdown=_TEXT)
-_PLACE = _object(uri={"type": "string", "format": "uri-reference", "pattern": r"^[^\s]+$"})
-#: What SARIF 2.1.0's schema says of the objects that the report has, and of no other keys in them.
+_FILE = _object(uri={"type": "string", "format": "uri-reference", "pattern": r"^[^\s]+$"})
+#: The schema of SARIF 2.1.0, reduced to the objects and keys of the report.
 SARIF = _object(
     "version runs",
     version={"const": "2.1.0"},
@@ -208,7 +211,7 @@ SARIF = _object(
             ),
             properties=_BAG,
             artifacts=_array(
-                _object(location=_PLACE, roles=_array({"enum": ["analysisTarget"]}, uniqueItems=True), properties=_BAG),
+                _object(location=_FILE, roles=_array({"enum": ["analysisTarget"]}, uniqueItems=True), properties=_BAG),
                 uniqueItems=True,
             ),
             results=_array(
@@ -222,7 +225,7 @@ SARIF = _object(
                         _object(
                             physicalLocation=_object(
                                 "artifactLocation",
-                                artifactLocation=_PLACE,
+                                artifactLocation=_FILE,
                                 region=_object(byteOffset=_COUNT, byteLength=_COUNT),
                             ),
                             logicalLocations=_array(_object(fullyQualifiedName=_TEXT, kind=_TEXT), uniqueItems=True),
@@ -237,10 +240,10 @@ SARIF["properties"]["$schema"] = _URI
 
 
 def test_sarif_is_valid_and_points_into_the_stream() -> None:
-    made = causes(*SOME, file="dir with blank/a.pcap")
-    made.begin("dir with blank/a.pcap")  # given twice
-    counts = analysed(*SOME, file="dir with blank/a.pcap", packets=9)
-    log = json.loads(sarif.report(made, counts, ["a.pcap: cut off"]))
+    reported_causes = collect_causes(*SAMPLE_LINES, file="dir with blank/a.pcap")
+    reported_causes.begin("dir with blank/a.pcap")  # passed twice
+    counts = analysed(*SAMPLE_LINES, file="dir with blank/a.pcap", packets=9)
+    log = json.loads(sarif.report(reported_causes, counts, ["a.pcap: cut off"]))
     jsonschema.Draft7Validator(SARIF).validate(log)
     [run] = log["runs"]
     assert run["properties"] == {"analysed": {"files": 1, "packets": 9, "connections": 1, "frames": 2}}
@@ -254,42 +257,46 @@ def test_sarif_is_valid_and_points_into_the_stream() -> None:
     assert "## Why it matters" in rule["help"]["markdown"]
     first, second = run["results"]
     assert run["tool"]["driver"]["rules"][first["ruleIndex"]]["id"] == first["ruleId"] == "L001"
-    [place] = first["locations"]
-    assert place["physicalLocation"] == {
+    [location] = first["locations"]
+    assert location["physicalLocation"] == {
         "artifactLocation": {"uri": "dir%20with%20blank/a.pcap"},
         "region": {"byteOffset": 132, "byteLength": 3},
     }
-    assert place["logicalLocations"][0]["fullyQualifiedName"] == "Metadata v0 response.topics[2].name"
+    assert location["logicalLocations"][0]["fullyQualifiedName"] == "Metadata v0 response.topics[2].name"
     assert (first["level"], first["occurrenceCount"], second["level"]) == ("error", 7, "warning")
 
 
-def test_sarif_fingerprints_do_not_depend_on_where_and_when() -> None:
+def test_sarif_fingerprints_do_not_depend_on_location() -> None:
     def fingerprint(*lines: Line, file: str) -> str:
-        [result] = json.loads(sarif.report(causes(*lines, file=file), analysed(*lines)))["runs"][0]["results"]
+        [result] = json.loads(sarif.report(collect_causes(*lines, file=file), analysed(*lines)))["runs"][0]["results"]
         return str(result["partialFingerprints"]["kproxyCause/v1"])
 
-    one = fingerprint(response("c-1", trailing()), file="a.pcap")
-    assert one == fingerprint(response("z-9", trailing("topics[0].name")), file="/b.pcap")
-    assert one != fingerprint(response("c-1", trailing(), version=1), file="a.pcap")
+    expected = fingerprint(response("c-1", trailing()), file="a.pcap")
+    assert expected == fingerprint(response("z-9", trailing("topics[0].name")), file="/b.pcap")
+    assert expected != fingerprint(response("c-1", trailing(), version=1), file="a.pcap")
 
 
-def test_sarif_has_a_rule_for_a_code_of_a_later_kproxy() -> None:
+def test_sarif_has_a_rule_for_an_unknown_code() -> None:
     line = response("c-1", FindingEntry("L999", "new", "error", "m"))
-    log = json.loads(sarif.report(causes(line), analysed(line)))
+    log = json.loads(sarif.report(collect_causes(line), analysed(line)))
     jsonschema.Draft7Validator(SARIF).validate(log)
     assert log["runs"][0]["tool"]["driver"]["rules"] == [{"id": "L999", "name": "new"}]
 
 
 def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
-    made = causes(*SOME)
-    made.begin("b.pcap")
-    root = ElementTree.fromstring(junit.report(made, Selection(["L", "C"]), analysed(*SOME, packets=9)))
+    reported_causes = collect_causes(*SAMPLE_LINES)
+    reported_causes.begin("b.pcap")
+    root = ElementTree.fromstring(
+        junit.report(reported_causes, Selection(["L", "C"]), analysed(*SAMPLE_LINES, packets=9))
+    )
     first, second = root
     online = [entry for entry in rulebook.entries() if entry.code[0] in "LC" and not entry.offline]
     assert first.attrib == {"name": "a.pcap", "tests": str(len(online)), "errors": "0", "failures": "1"}
     assert second.attrib["failures"] == "0"
     assert len(first.findall("testcase")) == len(second.findall("testcase")) == len(online)
-    assert {each.attrib["name"]: each.attrib["value"] for each in first.iter("property")} == {
+    assert {
+        suite_property.attrib["name"]: suite_property.attrib["value"] for suite_property in first.iter("property")
+    } == {
         "kproxy.packets": "9",
         "kproxy.connections": "1",
         "kproxy.frames": "2",
@@ -297,39 +304,41 @@ def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
     [failure] = first.iter("failure")
     assert failure.attrib == {"type": "error", "message": "3 bytes left"}
     assert "= seen: 7 times on 2 connections" in (failure.text or "")
-    [below] = first.iter("system-out")
-    assert "C002 out-of-order-response" in (below.text or "")
+    [system_out] = first.iter("system-out")
+    assert "C002 out-of-order-response" in (system_out.text or "")
     assert not list(second.iter("failure"))
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("warning", 2), ("error", 1), ("never", 0)])
-def test_junit_fails_from_the_threshold_on(fail_on: str, failures: int) -> None:
-    root = ElementTree.fromstring(junit.report(causes(*SOME), Selection(fail_on=fail_on), analysed(*SOME)))
+def test_junit_has_failures_at_or_above_the_threshold(fail_on: str, failures: int) -> None:
+    root = ElementTree.fromstring(
+        junit.report(collect_causes(*SAMPLE_LINES), Selection(fail_on=fail_on), analysed(*SAMPLE_LINES))
+    )
     assert len(list(root.iter("failure"))) == failures
     assert root[0].attrib["failures"] == str(failures)
 
 
 def test_junit_has_an_error_if_nothing_was_analysed() -> None:
-    [suite] = ElementTree.fromstring(junit.report(causes(), Selection(["X"]), analysed(packets=3)))
+    [suite] = ElementTree.fromstring(junit.report(collect_causes(), Selection(["X"]), analysed(packets=3)))
     assert suite.attrib["errors"] == "1"
     assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
     [error] = suite.iter("error")
     assert error.attrib["message"].startswith("nothing was analysed: ")
 
 
-def test_a_cause_in_a_request_was_served_if_the_response_names_that_request() -> None:
+def test_cause_in_a_request_is_served_if_its_response_succeeds() -> None:
     first, second = trailing(), trailing("throttle_time_ms")
-    answer = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"])
-    asked = [request(0, first), request(100, second)]
+    response_line = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"])
+    requests = [request(0, first), request(100, second)]
     for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [1, 0])):
-        made = causes(*asked, msgspec.structs.replace(answer, request_offset=offset))
+        reported_causes = collect_causes(*requests, msgspec.structs.replace(response_line, request_offset=offset))
         assert [
-            cause.served for cause in sorted(made.sorted_causes(), key=lambda cause: cause.place.offset or 0)
+            cause.served for cause in sorted(reported_causes.sorted_causes(), key=lambda cause: cause.place.offset or 0)
         ] == served
 
 
 @pytest.mark.parametrize("end", [close("a-1"), OpenLine(**AT, **ENDS, connection_id="a-1")])
-def test_a_cause_in_a_request_of_an_earlier_connection_with_that_id_was_not_served(end: Line) -> None:
-    answer = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"], request_offset=0)
-    [cause] = causes(request(0, trailing()), end, answer).sorted_causes()
+def test_response_on_a_reused_connection_id_does_not_serve_the_cause(end: Line) -> None:
+    response_line = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"], request_offset=0)
+    [cause] = collect_causes(request(0, trailing()), end, response_line).sorted_causes()
     assert cause.served == 0

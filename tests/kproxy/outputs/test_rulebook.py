@@ -1,4 +1,4 @@
-"""The rulebook is whole, and docs/rules.md is up to date."""
+"""The rulebook is complete, and docs/rules.md is up to date."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from kproxy.outputs import rulebook
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 
 
-def test_a_code_and_a_name_belong_to_one_rule() -> None:
+def test_codes_and_names_of_rules_are_unique() -> None:
     entries = rulebook.entries()
     assert len({entry.code for entry in entries}) == len({entry.name for entry in entries}) == len(entries)
     assert len(entries) == len(rules()) + len(OFFLINE_RULES)
@@ -22,18 +22,18 @@ def test_every_rule_has_one_sentence() -> None:
         assert entry.code[0] in rulebook.FAMILIES
 
 
-def test_the_page_of_the_rules_is_up_to_date() -> None:
+def test_page_of_the_rules_is_up_to_date() -> None:
     assert PAGE.read_text() == rulebook.markdown(), "run: python -m kproxy.outputs.rulebook docs/rules.md"
 
 
-def test_the_page_has_a_row_and_a_section_per_rule() -> None:
+def test_page_has_a_row_and_a_section_per_rule() -> None:
     page = rulebook.markdown()
     for entry in rulebook.entries():
         assert page.count(f"\n### {entry.code} {entry.name}\n") == 1
         assert page.count(f"\n| [{entry.code}](#{entry.code.lower()}-{entry.name}) | ") == 1
 
 
-def test_rules_are_found_by_code_and_name() -> None:
+def test_finds_rules_by_code_and_name() -> None:
     assert rulebook.find("l001") == rulebook.find("Trailing-Bytes") == rulebook.entries()[0]
     assert rulebook.find("L00") is None
     assert rulebook.code_prefix("l00") == "L00"

@@ -29,7 +29,7 @@ def frame(kind: type, api: str = "Fetch", **more: object) -> Line:
     return kind(**COMMON, **ENDS, api=api, api_version=4, size=100, offset=0, **more)
 
 
-def shown(*lines: Line) -> str:
+def summary_text(*lines: Line) -> str:
     tally = RunSummary(Causes())
     for line in lines:
         tally.add(line)
@@ -40,7 +40,7 @@ def shown(*lines: Line) -> str:
 
 def test_counts_by_api_with_latencies() -> None:
     lines = [frame(RequestLine, client_id="shop") for _ in range(3)] + [frame(ResponseLine, latency_us=5000)] * 2
-    text = shown(OpenLine(**COMMON, **ENDS), *lines)
+    text = summary_text(OpenLine(**COMMON, **ENDS), *lines)
     assert "1 connection, 5 frames" in text
     row = next(line for line in text.splitlines() if line.startswith("Fetch"))
     assert row.split()[:4] == ["Fetch", "4", "3", "2"]
@@ -48,32 +48,34 @@ def test_counts_by_api_with_latencies() -> None:
     assert "clients: shop" in text
 
 
-def test_a_connection_counts_once_although_it_is_opened_again_after_a_restart() -> None:
-    opened, closed = OpenLine(**COMMON, **ENDS), CloseLine(**COMMON, **ENDS)
-    assert "1 connection," in shown(opened, OpenLine(**COMMON, **ENDS, midstream=True), closed)
-    assert "2 connections," in shown(opened, closed, opened, closed)
+def test_connection_counts_once_if_it_is_resumed_after_a_restart() -> None:
+    open_line, close_line = OpenLine(**COMMON, **ENDS), CloseLine(**COMMON, **ENDS)
+    assert "1 connection," in summary_text(open_line, OpenLine(**COMMON, **ENDS, midstream=True), close_line)
+    assert "2 connections," in summary_text(open_line, close_line, open_line, close_line)
 
 
-def test_findings_and_gaps_are_counted() -> None:
+def test_counts_findings_and_gaps() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     gap = GapLine(**COMMON, direction="request", bytes=2000, frames=3, reason="behind")
-    text = shown(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
+    text = summary_text(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
     assert "error: L001 trailing-bytes: x  (2 times on 1 connection)" in text
     assert "2.0 KB, 3 frames, not inspected" in text
 
 
-def test_repeats_that_were_not_told_count_too() -> None:
+def test_counts_repeats_that_were_not_reported() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
-    assert "L001 trailing-bytes: x  (41 times on 1 connection)" in shown(frame(RequestLine, findings=[finding]), close)
+    assert "L001 trailing-bytes: x  (41 times on 1 connection)" in summary_text(
+        frame(RequestLine, findings=[finding]), close
+    )
 
 
-def test_the_verdict_has_hints_and_consequences_and_says_what_lasts() -> None:
-    waits = FindingLine(
+def test_verdict_has_hints_consequences_and_ongoing_findings() -> None:
+    unanswered = FindingLine(
         **COMMON, code="C004", name="never-answered", severity="error", message="no answer", hint="answer it",
         direction="request", offset=0,
     )  # fmt: skip
-    soon = FindingLine(
+    waiting = FindingLine(
         **COMMON,
         code="C020",
         name="request-waits",
@@ -83,18 +85,18 @@ def test_the_verdict_has_hints_and_consequences_and_says_what_lasts() -> None:
         offset=0,
     )
     info = FindingEntry("V003", "old", "info", "x")
-    lines = [frame(RequestLine, findings=[info]), soon, waits]
-    assert shown(*lines).splitlines()[3:] == [
+    lines = [frame(RequestLine, findings=[info]), waiting, unanswered]
+    assert summary_text(*lines).splitlines()[3:] == [
         "error: C004 never-answered: no answer  (once, it lasts)",
         "  hint: answer it",
         "  therefore also: C020 request-waits",
         "V003 old 1x",
     ]
-    answered = frame(ResponseLine, request_offset=0)
-    assert "never-answered: no answer  (once)" in shown(*lines, answered)
+    response_line = frame(ResponseLine, request_offset=0)
+    assert "never-answered: no answer  (once)" in summary_text(*lines, response_line)
 
 
-def test_names_off_the_wire_do_not_fill_the_memory() -> None:
+def test_limits_the_names_kept_from_the_network() -> None:
     tally = RunSummary(Causes())
     for number in range(3000):
         tally.add(frame(RequestLine, api=f"API {number}", client_id=f"c{number}"))
@@ -102,7 +104,9 @@ def test_names_off_the_wire_do_not_fill_the_memory() -> None:
     assert len(tally._clients) <= 1000
 
 
-def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headings_are_not_truncated_in_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     tally = RunSummary(Causes())
     for version in (0, 2, 4, 6, 8, 10):
@@ -121,13 +125,13 @@ def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeyp
     assert stderr_console().width == 40
 
 
-def test_summaries_of_workers_are_merged() -> None:
-    several = [RunSummary(Causes()), RunSummary()]
-    for tally, us in zip(several, (1000, 3000), strict=True):
+def test_merges_summaries_of_workers() -> None:
+    summaries = [RunSummary(Causes()), RunSummary()]
+    for tally, us in zip(summaries, (1000, 3000), strict=True):
         tally.add(frame(RequestLine, client_id="shop"))
         tally.add(frame(ResponseLine, latency_us=us))
-    several[0].merge(pickle.loads(pickle.dumps(several[1])))
+    summaries[0].merge(pickle.loads(pickle.dumps(summaries[1])))
     file = io.StringIO()
-    several[0].show(Console(file=file, width=120))
+    summaries[0].show(Console(file=file, width=120))
     row = next(line for line in file.getvalue().splitlines() if line.startswith("Fetch"))
     assert row.split() == ["Fetch", "4", "2", "2", "1.0", "ms", "3.0", "ms", "400", "B"]

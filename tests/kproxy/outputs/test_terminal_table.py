@@ -1,4 +1,4 @@
-"""Tables on terminals of different widths, by what stands on them."""
+"""Tables on terminals of different widths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def shown(width: int, columns: list[Column], monkeypatch: pytest.MonkeyPatch) -> str:
+def table_text(width: int, columns: list[Column], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "xterm")
     file = _Terminal()
@@ -81,18 +81,18 @@ and more
 """, id="headings of several lines"),
     ],
 )  # fmt: skip
-def test_what_fits_stands_beside_and_the_rest_below(width: int, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(width, COLUMNS, monkeypatch) == expected
+def test_columns_that_do_not_fit_are_shown_below(width: int, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert table_text(width, COLUMNS, monkeypatch) == expected
 
 
 @given(st.integers(20, 200), st.lists(st.lists(st.text("ab 🎈漢[]", max_size=40), min_size=2, max_size=2), min_size=1))
-def test_nothing_is_lost_and_no_line_is_too_long(width: int, cells: list[list[str]]) -> None:
-    columns = [Column(f"the name of {place}", cell, place % 2 == 1) for place, cell in enumerate(cells)]
+def test_keeps_all_text_within_the_width(width: int, cells: list[list[str]]) -> None:
+    columns = [Column(f"the name of {index}", cell, index % 2 == 1) for index, cell in enumerate(cells)]
     with pytest.MonkeyPatch.context() as monkeypatch:
-        text = shown(width, columns, monkeypatch)
+        text = table_text(width, columns, monkeypatch)
     squeezed = "".join(text.split())
     for column in columns:
         for cell in column.cells:
             assert "".join(cell.split()) in squeezed
-    first = max(map(cell_len, cells[0]))
-    assert all(cell_len(line) <= max(width, first) for line in text.splitlines())
+    first_width = max(map(cell_len, cells[0]))
+    assert all(cell_len(line) <= max(width, first_width) for line in text.splitlines())

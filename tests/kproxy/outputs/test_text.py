@@ -42,7 +42,7 @@ def text(line: Line, **options: bool) -> str:
     return file.getvalue()
 
 
-def test_a_request_is_one_aligned_row() -> None:
+def test_request_is_one_aligned_row() -> None:
     expected = (
         "03:41:00.123    #12 > Produce v9 #7                  1.5 KB            "
         "shop  orders[0,1] 12 records 1.4 KB  acks=-1\n"
@@ -50,7 +50,7 @@ def test_a_request_is_one_aligned_row() -> None:
     assert text(REQUEST) == expected
 
 
-def test_a_response_shows_latency_throttling_errors_and_its_findings_below() -> None:
+def test_response_shows_latency_throttling_errors_and_findings() -> None:
     row, finding, hint = text(RESPONSE).splitlines()
     assert row.startswith("03:41:00.123    #12 < Produce v9 #7                    90 B    2.1 ms  ")
     assert row.endswith("throttled 50 ms  NOT_LEADER_OR_FOLLOWER")
@@ -58,12 +58,12 @@ def test_a_response_shows_latency_throttling_errors_and_its_findings_below() -> 
     assert hint.strip() == "hint: drop them"
 
 
-def test_columns_stand_below_each_other() -> None:
-    request, response = text(REQUEST).index("1.5 KB") + 6, text(RESPONSE).index("90 B") + 4
-    assert request == response
+def test_columns_of_rows_are_aligned() -> None:
+    request_end, response_end = text(REQUEST).index("1.5 KB") + 6, text(RESPONSE).index("90 B") + 4
+    assert request_end == response_end
 
 
-def test_a_fetch_shows_its_lag_and_none_where_there_is_none() -> None:
+def test_fetch_shows_its_lag_if_there_is_any() -> None:
     topics_ = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
     fetch = ResponseLine(**COMMON, **ENDS, api="Fetch", api_version=12, size=9, offset=0, topics=topics_)
     assert text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
@@ -71,7 +71,7 @@ def test_a_fetch_shows_its_lag_and_none_where_there_is_none() -> None:
     assert text(fetch).endswith("orders[0]\n")
 
 
-def test_a_client_says_its_software_with_apiversions() -> None:
+def test_api_versions_request_shows_the_software() -> None:
     line = RequestLine(**COMMON, **ENDS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
                        software_name="librdkafka", software_version="2.16.0")  # fmt: skip
     assert text(line).endswith("  shop  librdkafka 2.16.0\n")
@@ -82,89 +82,93 @@ def test_a_client_says_its_software_with_apiversions() -> None:
     assert text(line).endswith("  franz-go\n")
 
 
-@pytest.mark.parametrize(("api", "shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
-def test_a_response_that_accepts_a_login_says_of_whom(api: str | None, shown: bool) -> None:
+@pytest.mark.parametrize(("api", "is_shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
+def test_response_that_accepts_a_login_shows_the_principal(api: str | None, is_shown: bool) -> None:
     line = ResponseLine(**COMMON, **ENDS, principal="User:al\x1bice", api=api, size=90, offset=0)
-    assert ("User:al" in text(line)) == shown
+    assert ("User:al" in text(line)) == is_shown
     assert "\x1b" not in text(line)
 
 
-def test_quiet_shows_only_what_is_wrong() -> None:
+def test_quiet_shows_only_problems() -> None:
     assert text(REQUEST, quiet=True) == ""
     assert "L001" in text(RESPONSE, quiet=True)
     assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
-    withheld = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
-    secret = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[withheld])
-    assert "K004" in text(secret)
-    assert text(secret, quiet=True) == ""
-    wrong = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[withheld, *RESPONSE.findings])
-    assert "L001" in text(wrong, quiet=True)
-    assert "K004" not in text(wrong, quiet=True)
+    redaction = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
+    redacted_line = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction])
+    assert "K004" in text(redacted_line)
+    assert text(redacted_line, quiet=True) == ""
+    line_with_error = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
+    assert "L001" in text(line_with_error, quiet=True)
+    assert "K004" not in text(line_with_error, quiet=True)
 
 
 def test_verbose_shows_the_body_as_fields() -> None:
     RESPONSE.body = {"topics": [{"name": "orders", "ids": [1, 2], "none": None, "data": b"\xff\x00"}], "ok": True}
-    shown = [row.strip() for row in text(RESPONSE, verbose=True).splitlines()]
+    rows = [row.strip() for row in text(RESPONSE, verbose=True).splitlines()]
     RESPONSE.body = None
     for expected in ("topics:", "[0]", "name: orders", "none: null", "data: base64 /wA= (2 bytes)", "ok: true"):
-        assert expected in shown
+        assert expected in rows
 
 
-def test_a_large_body_is_cut_on_the_screen() -> None:
+def test_truncates_a_large_body() -> None:
     RESPONSE.body = {"ids": list(range(10_000))}
-    shown = text(RESPONSE, verbose=True).splitlines()
+    rows = text(RESPONSE, verbose=True).splitlines()
     RESPONSE.body = None
-    assert len(shown) < 80
+    assert len(rows) < 80
 
 
-def test_a_client_cannot_write_to_the_terminal() -> None:
-    evil = RequestLine(**COMMON, **ENDS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n")
-    assert "\x1b" not in text(evil)
-    assert r"\x1b[2J\udcff\n" in text(evil)
+def test_escapes_control_characters_of_a_client() -> None:
+    hostile = RequestLine(
+        **COMMON, **ENDS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
+    )
+    assert "\x1b" not in text(hostile)
+    assert r"\x1b[2J\udcff\n" in text(hostile)
 
 
-def test_connections_open_and_close_with_their_ends() -> None:
+def test_open_and_close_rows_show_the_endpoints() -> None:
     assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDS))
     closed = text(CloseLine(**COMMON, **ENDS, by="client", how="reset", requests=4, responses=3, unanswered=1))
     assert "reset by client" in closed
     assert "1 unanswered" in closed
 
 
-def test_the_two_sides_of_a_finding_stand_below_it_if_they_are_short() -> None:
+def test_short_expected_and_actual_values_are_shown_below() -> None:
     finding = FindingEntry("C001", "n", "error", "m", expected="7", got="\x1b9")
-    [row, said] = text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]), quiet=True).splitlines()[1:]
+    [row, detail] = text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]), quiet=True).splitlines()[
+        1:
+    ]
     assert row.strip() == "C001 n  m"
-    assert said.strip() == r"expected 7, got \x1b9"
+    assert detail.strip() == r"expected 7, got \x1b9"
     finding.expected = 80 * "x"
     assert "expected" not in text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]))
 
 
-def test_what_a_connection_repeated_stands_at_its_end() -> None:
+def test_close_row_shows_repeated_findings() -> None:
     line = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
     assert text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
 
 
-def test_a_finding_of_a_connection_has_its_hint() -> None:
+def test_finding_of_a_connection_shows_its_hint() -> None:
     line = FindingLine(**COMMON, code="X003", name="http-to-kafka", severity="error", message="HTTP", hint="other port")
     assert [row.strip() for row in text(line).splitlines()][1] == "hint: other port"
 
 
-def stalled(until: str | None, message: str = "a has waited 6.0 s") -> StallLine:
+def stall_line(until: str | None, message: str = "a has waited 6.0 s") -> StallLine:
     return StallLine(
         **COMMON, group_id="g", stall="join-waits", severity="error", since=COMMON["ts"], until=until,
         duration_us=12_000_000, message=message, hint="look", request_offset=7,
     )  # fmt: skip
 
 
-def test_the_end_of_a_stall_is_one_short_row_if_its_finding_was_shown() -> None:
+def test_end_of_a_stall_is_one_row_if_its_finding_was_shown() -> None:
     finding = FindingLine(
         **COMMON, code="G001", name="join-waits", severity="warning", message="group 'g': a has waited 6.0 s",
         hint="look", group_id="g", offset=7,
     )  # fmt: skip
     file = io.StringIO()
     output = TextOutput(file, quiet=True)
-    longer = stalled(None, "a has waited 10.0 s")
-    for line in (finding, stalled(None), longer, stalled(COMMON["ts"])):
+    longer_stall = stall_line(None, "a has waited 10.0 s")
+    for line in (finding, stall_line(None), longer_stall, stall_line(COMMON["ts"])):
         output.write(line)
     rows = [row.strip() for row in file.getvalue().splitlines()]
     assert [row.partition("! ")[2] or row for row in rows] == [
@@ -173,7 +177,7 @@ def test_the_end_of_a_stall_is_one_short_row_if_its_finding_was_shown() -> None:
         "stall join-waits  group g: a has waited 10.0 s",
         "over after 12.0 s: G001 join-waits  group g",
     ]
-    assert "a has waited" in text(stalled(COMMON["ts"]))  # a trace without the finding
+    assert "a has waited" in text(stall_line(COMMON["ts"]))  # a trace without the finding
 
 
 class Terminal(io.StringIO):
@@ -181,9 +185,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_time_zone_is_named_once_on_a_terminal_and_with_local_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_the_time_zone_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    for file, clock, first in (
+    for file, clock, note in (
         (Terminal(), TimeDisplay(), ["times are UTC; --local-time shows local times"]),
         (io.StringIO(), TimeDisplay(), []),
         (io.StringIO(), TimeDisplay(is_local=True), [f"times are {TimeDisplay(is_local=True).label(REQUEST.ts)}"]),
@@ -192,11 +196,11 @@ def test_the_time_zone_is_named_once_on_a_terminal_and_with_local_times(monkeypa
         output.write(REQUEST)
         output.write(REQUEST)
         rows = file.getvalue().splitlines()
-        assert rows[: len(first)] == first
-        assert [row[:12] for row in rows[len(first) :]] == 2 * [clock.time(REQUEST.ts)]
+        assert rows[: len(note)] == note
+        assert [row[:12] for row in rows[len(note) :]] == 2 * [clock.time(REQUEST.ts)]
 
 
-def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uses_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured = Terminal()
@@ -209,29 +213,31 @@ def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"), [(999, "999 B"), (1000, "1.0 KB"), (999_999, "1.0 MB"), (3_400_000, "3.4 MB")]
+    ("count", "expected"), [(999, "999 B"), (1000, "1.0 KB"), (999_999, "1.0 MB"), (3_400_000, "3.4 MB")]
 )
-def test_sizes(count: int, shown: str) -> None:
-    assert size(count) == shown
+def test_shows_sizes_with_units(count: int, expected: str) -> None:
+    assert size(count) == expected
 
 
-@pytest.mark.parametrize(("us", "shown"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
-def test_durations(us: int | None, shown: str) -> None:
-    assert duration(us) == shown
+@pytest.mark.parametrize(("us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
+def test_shows_durations_with_units(us: int | None, expected: str) -> None:
+    assert duration(us) == expected
 
 
-def test_many_topics_are_counted() -> None:
+def test_counts_topics_beyond_the_first() -> None:
     assert topics([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
 
 
-def test_printable_text_stays() -> None:
+def test_printable_text_is_not_escaped() -> None:
     assert safe("Grüße, 注文") == "Grüße, 注文"
 
 
-def test_long_names_and_ids_move_the_rest_and_a_frame_without_id_has_none() -> None:
-    long = msgspec.structs.replace(REQUEST, api="GetTelemetrySubscriptions", api_version=0, correlation_id=2**31 - 1)
-    assert " > GetTelemetrySubscriptions v0 #2147483647   1.5 KB  " in text(long)
-    unknown = msgspec.structs.replace(REQUEST, api=None, correlation_id=None)
-    assert text(unknown).index("1.5 KB") == text(REQUEST).index("1.5 KB")
-    assert "#" not in text(unknown).partition(" > ")[2]
+def test_long_names_widen_the_column() -> None:
+    long_request = msgspec.structs.replace(
+        REQUEST, api="GetTelemetrySubscriptions", api_version=0, correlation_id=2**31 - 1
+    )
+    assert " > GetTelemetrySubscriptions v0 #2147483647   1.5 KB  " in text(long_request)
+    unknown_request = msgspec.structs.replace(REQUEST, api=None, correlation_id=None)
+    assert text(unknown_request).index("1.5 KB") == text(REQUEST).index("1.5 KB")
+    assert "#" not in text(unknown_request).partition(" > ")[2]
     assert text(REQUEST, verbose=True).count("#7") == 1

@@ -1,4 +1,4 @@
-"""A source that hangs delays nobody."""
+"""A source that hangs does not block lookups."""
 
 from __future__ import annotations
 
@@ -14,76 +14,76 @@ FIRST, SECOND = SchemaKey("id", 1), SchemaKey("id", 2)
 SCHEMA = Schema("AVRO", '"int"')
 
 
-class Slow:
-    """A source that answers when it is released."""
+class SlowSource:
+    """A source that responds when it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
-        self.asked: list[list[SchemaKey]] = []
-        self.answer: Schema | str | Exception = SCHEMA
+        self.requested: list[list[SchemaKey]] = []
+        self.result: Schema | str | Exception = SCHEMA
         self.on_answer = lambda: None
 
     def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
         keys = [*keys]
-        self.asked.append(keys)
+        self.requested.append(keys)
         self.released.wait()
         self.on_answer()
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return dict.fromkeys(keys, self.answer)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return dict.fromkeys(keys, self.result)
 
 
 @pytest.fixture
-def slow() -> Iterator[Slow]:
-    slow = Slow()
+def slow() -> Iterator[SlowSource]:
+    slow = SlowSource()
     yield slow
     slow.released.set()
 
 
-def test_a_source_that_answers_is_waited_for(slow: Slow) -> None:
+def test_waits_for_a_source_that_responds(slow: SlowSource) -> None:
     slow.released.set()
     source = BackgroundSource(slow, timeout=60)
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
-    assert slow.asked == [[FIRST]]
+    assert slow.requested == [[FIRST]]
     assert source.lookup([]) == {}
 
 
-def test_a_source_that_hangs_costs_its_patience_once(slow: Slow) -> None:
+def test_hanging_source_costs_one_timeout(slow: SlowSource) -> None:
     source = BackgroundSource(slow, timeout=0.01)
     assert source.lookup([FIRST]) == {FIRST: NOT_YET}
-    source._patience = 60  # a wait now would be noticed
+    source._patience = 60  # the test would notice a wait now
     assert source.lookup([FIRST, SECOND]) == {FIRST: NOT_YET, SECOND: NOT_YET}
     slow.released.set()
     with source._changed:
         assert source._changed.wait_for(lambda: not (source._waiting or source._asked), 60)
     assert source.lookup([FIRST, SECOND]) == {FIRST: SCHEMA, SECOND: SCHEMA}
-    assert slow.asked == [[FIRST], [SECOND]]
+    assert slow.requested == [[FIRST], [SECOND]]
 
 
-def test_lookups_at_a_slow_source_wait_no_longer_in_total(slow: Slow) -> None:
+def test_total_wait_for_a_slow_source_is_limited(slow: SlowSource) -> None:
     now = 0.0
     first, second, third, fourth = (SchemaKey("id", number) for number in range(4))
     source = BackgroundSource(slow, timeout=60, now=lambda: now)
     slow.released.set()
 
-    def takes(seconds: float) -> None:
+    def advance(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    slow.on_answer = lambda: takes(31)
+    slow.on_answer = lambda: advance(31)
     assert source.lookup([first]) == {first: SCHEMA}
     assert source.lookup([second]) == {second: SCHEMA}
     slow.released.clear()
-    assert source.lookup([third]) == {third: NOT_YET}  # at once: earlier ones have waited for 62 s
+    assert source.lookup([third]) == {third: NOT_YET}  # without a wait: earlier lookups took 62 s
     slow.released.set()
     with source._changed:
         assert source._changed.wait_for(lambda: third in source._known, 60)
-    takes(1)
+    advance(1)
     assert source.lookup([fourth]) == {fourth: SCHEMA}
 
 
-def test_what_waits_is_bounded(slow: Slow) -> None:
+def test_limits_the_pending_lookups(slow: SlowSource) -> None:
     source = BackgroundSource(slow, timeout=0)
     source.lookup([FIRST])
     for number in range(2, 2000):
@@ -91,24 +91,24 @@ def test_what_waits_is_bounded(slow: Slow) -> None:
     assert len(source._waiting) <= 100
 
 
-@pytest.mark.parametrize(("answer", "kept"), [(NotRegistered("there is none"), 60), ("it is down", 1)])
-def test_an_answer_without_a_schema_is_kept_for_a_while(slow: Slow, answer: str, kept: float) -> None:
+@pytest.mark.parametrize(("failure", "kept"), [(NotRegistered("there is none"), 60), ("it is down", 1)])
+def test_caches_a_failed_lookup_for_a_while(slow: SlowSource, failure: str, kept: float) -> None:
     slow.released.set()
-    slow.answer = answer
+    slow.result = failure
     now = 0.0
     source = BackgroundSource(slow, timeout=60, now=lambda: now)
-    assert source.lookup([FIRST]) == {FIRST: answer}
+    assert source.lookup([FIRST]) == {FIRST: failure}
     now = kept - 0.5
     source.lookup([FIRST])
-    assert len(slow.asked) == 1
-    now, slow.answer = kept, SCHEMA
-    assert source.lookup([FIRST, SECOND])[SECOND] == SCHEMA  # the first is asked for again meanwhile
+    assert len(slow.requested) == 1
+    now, slow.result = kept, SCHEMA
+    assert source.lookup([FIRST, SECOND])[SECOND] == SCHEMA  # meanwhile the first one is looked up again
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
 
 
-def test_a_bug_in_the_source_is_an_answer(slow: Slow) -> None:
+def test_exception_of_the_source_becomes_a_failed_lookup(slow: SlowSource) -> None:
     slow.released.set()
-    slow.answer = ZeroDivisionError()
+    slow.result = ZeroDivisionError()
     assert BackgroundSource(slow, timeout=60).lookup([FIRST]) == {
         FIRST: "looking up its schema failed with ZeroDivisionError"
     }

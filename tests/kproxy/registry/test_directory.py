@@ -1,4 +1,4 @@
-"""Schemas in files: their names, references, and files that cannot be used."""
+"""Schemas in files: names, references, and unusable files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.registry.directory import SchemaDirectory
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 
 
-def directory(path: Path, **files: str) -> SchemaDirectory:
+def write_directory(path: Path, **files: str) -> SchemaDirectory:
     for name, text in files.items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -32,21 +32,21 @@ def directory(path: Path, **files: str) -> SchemaDirectory:
         ("00ff" * 8 + ".avsc", [SchemaKey("azure", "00ff" * 8)], None),
     ],
 )
-def test_the_name_of_a_file_has_id_and_subject(
+def test_file_name_has_the_id_and_subject(
     tmp_path: Path, name: str, keys: list[SchemaKey], subject: str | None
 ) -> None:
-    for schema in directory(tmp_path, **{name: '"string"'}).lookup(keys).values():
+    for schema in write_directory(tmp_path, **{name: '"string"'}).lookup(keys).values():
         assert isinstance(schema, Schema)
         assert (schema.type, schema.text, schema.subject) == ("AVRO", '"string"', subject)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_reports_a_missing_schema(tmp_path: Path) -> None:
     key = SchemaKey("id", 18)
-    assert directory(tmp_path, **{"17.avsc": "{}"}).lookup([key]) == {key: f"{tmp_path} has no schema with id 18"}
+    assert write_directory(tmp_path, **{"17.avsc": "{}"}).lookup([key]) == {key: f"{tmp_path} has no schema with id 18"}
 
 
-def test_files_use_each_other(tmp_path: Path) -> None:
-    source = directory(
+def test_schemas_in_files_reference_each_other(tmp_path: Path) -> None:
+    source = write_directory(
         tmp_path,
         **{
             "money.avsc": '{"type": "fixed", "name": "Money", "namespace": "shop", "size": 1}',
@@ -59,12 +59,12 @@ def test_files_use_each_other(tmp_path: Path) -> None:
     )
     schemas = source.lookup([SchemaKey("id", number) for number in (1, 2, 3)])
     payloads = {1: b"\2x\0", 2: b"\0\x0a\2\x08\7", 3: b'{"by": 5}'}
-    found = [
+    values = [
         decode(b"\0" + number.to_bytes(4, "big") + payload, ValueContext(schemas=schemas))
         for number, payload in payloads.items()
     ]
-    assert [value.data for value in found] == [[b"x"], {"price": {"value": 7}}, {"by": 5}]
-    assert [value.problem and value.problem.text for value in found] == [
+    assert [value.data for value in values] == [[b"x"], {"price": {"value": 7}}, {"by": 5}]
+    assert [value.problem and value.problem.text for value in values] == [
         None,
         None,
         "by violates 'type' of its JSON Schema",
@@ -78,12 +78,12 @@ def test_files_use_each_other(tmp_path: Path) -> None:
         ({"7.avsc": "{}", "b/7.avsc": "{}"}, "--schemas {}: two files have the id 7; rename one of them"),
     ],
 )
-def test_directories_that_cannot_be_used(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
+def test_rejects_unusable_directories(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
     with pytest.raises(UserError, match=f"^{re.escape(sentence.format(tmp_path))}$"):
-        directory(tmp_path, **files)
+        write_directory(tmp_path, **files)
 
 
-def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+def test_rejects_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "1.avsc").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="is not text in UTF-8"):
         SchemaDirectory(tmp_path)

@@ -1,4 +1,4 @@
-"""A registry that works, and one that is slow, down or wrong."""
+"""The client of a schema registry that works, or is slow, down or wrong."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dissectors.values import Schema, SchemaKey
 from kproxy.registry.http import RegistryAccess, SchemaRegistry
 
 ID = SchemaKey("id", 17)
-Answer = tuple[int, bytes | dict[str, Any] | list[Any]]
+Response = tuple[int, bytes | dict[str, Any] | list[Any]]
 
 
-class Registry:
-    """What the server answers by path, and what it was asked."""
+class FakeRegistry:
+    """A server with a response per path, which records its requests."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer | Callable[[], Answer]] = {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.responses: dict[str, Response | Callable[[], Response]] = {}
+        self.requests: list[tuple[str, str | None]] = []
         self.now = 0.0
         self.url = ""
 
     def paths(self) -> list[str]:
-        return [path for path, _ in self.asked]
+        return [path for path, _ in self.requests]
 
     def client(self, **settings: Any) -> SchemaRegistry:
         access = RegistryAccess(self.url, settings.pop("authorization", None))
@@ -36,14 +36,14 @@ class Registry:
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
-    registry = Registry()
+def registry() -> Iterator[FakeRegistry]:
+    registry = FakeRegistry()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            registry.asked.append((self.path, self.headers["Authorization"]))
-            answer = registry.answers.get(self.path, (404, {"error_code": 40403}))
-            status, body = answer() if callable(answer) else answer
+            registry.requests.append((self.path, self.headers["Authorization"]))
+            response = registry.responses.get(self.path, (404, {"error_code": 40403}))
+            status, body = response() if callable(response) else response
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
@@ -65,12 +65,15 @@ def registry() -> Iterator[Registry]:
         thread.join()
 
 
-def test_a_schema_with_its_references_is_fetched_once(registry: Registry) -> None:
+def test_fetches_a_schema_with_its_references_once(registry: FakeRegistry) -> None:
     reference = {"name": "shop.Money", "subject": "money", "version": 3}
-    registry.answers = {
+    registry.responses = {
         "/schemas/ids/17": (200, {"schema": '"shop.Money"', "references": [reference]}),
         "/schemas/ids/17/subjects": (200, ["orders-value"]),
-        "/subjects/money/versions/3": (200, {"schema": "{}", "id": 2, "references": [reference]}),  # a circle
+        "/subjects/money/versions/3": (
+            200,
+            {"schema": "{}", "id": 2, "references": [reference]},
+        ),  # a circular reference
     }
     client = registry.client(authorization="Basic YTpi")
     schema = client.lookup([ID])[ID]
@@ -79,35 +82,35 @@ def test_a_schema_with_its_references_is_fetched_once(registry: Registry) -> Non
     money = schema.references["shop.Money"]
     assert (money.text, money.references["shop.Money"]) == ("{}", money)
     assert client.lookup([ID])[ID] is schema
-    assert {each for _, each in registry.asked} == {"Basic YTpi"}
-    assert sorted(registry.paths()) == sorted(registry.answers)
+    assert {authorization for _, authorization in registry.requests} == {"Basic YTpi"}
+    assert sorted(registry.paths()) == sorted(registry.responses)
 
 
-def test_guids_and_apicurios_ids(registry: Registry) -> None:
+def test_fetches_schemas_by_guid_and_by_apicurio_id(registry: FakeRegistry) -> None:
     guid = "89791762-2336-4186-9674-299b90a802e2"
-    registry.answers = {
+    registry.responses = {
         f"/schemas/guids/{guid}": (200, {"schema": "message M {}", "schemaType": "PROTOBUF"}),
         "/ids/globalIds/9": (200, b'{"type": "object"}'),
         "/ids/globalIds/9/references": (200, []),
     }
-    found = registry.client().lookup([SchemaKey("guid", guid), SchemaKey("global_id", 9)])
-    assert [(schema.type, schema.text) for schema in found.values() if isinstance(schema, Schema)] == [
+    schemas = registry.client().lookup([SchemaKey("guid", guid), SchemaKey("global_id", 9)])
+    assert [(schema.type, schema.text) for schema in schemas.values() if isinstance(schema, Schema)] == [
         ("PROTOBUF", "message M {}"),
         ("JSON", '{"type": "object"}'),
     ]
 
 
 @pytest.mark.parametrize("content", ["", "/content"], ids=["v2", "v3"])
-def test_references_in_apicurios_form(registry: Registry, content: str) -> None:
+def test_resolves_references_of_apicurio(registry: FakeRegistry, content: str) -> None:
     money = {"name": "shop/money.proto", "artifactId": "shop/money.proto", "version": "1"}
-    at = "/groups/default/artifacts/shop%2Fmoney.proto/versions/1"
+    reference_path = "/groups/default/artifacts/shop%2Fmoney.proto/versions/1"
     base = "/v3" if content else "/v2"
     registry.url += base
-    registry.answers = {
+    registry.responses = {
         f"{base}/ids/globalIds/4": (200, b"{}"),
         f"{base}/ids/globalIds/4/references": (200, [money]),
-        f"{base}{at}{content}": (200, b'{"$schema": "x"}'),
-        f"{base}{at}/references": (200, [{"name": "b", "artifactId": "b", "groupId": "g", "version": 2}]),
+        f"{base}{reference_path}{content}": (200, b'{"$schema": "x"}'),
+        f"{base}{reference_path}/references": (200, [{"name": "b", "artifactId": "b", "groupId": "g", "version": 2}]),
         f"{base}/groups/g/artifacts/b/versions/2{content}": (200, b"message B {}"),
         f"{base}/groups/g/artifacts/b/versions/2/references": (200, []),
     }
@@ -125,18 +128,18 @@ def test_references_in_apicurios_form(registry: Registry, content: str) -> None:
     ]
 
 
-def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None:
+def test_looks_up_an_unknown_id_again_after_a_minute(registry: FakeRegistry) -> None:
     client = registry.client()
     reason = f"the registry {registry.url.removeprefix('http://')} has no schema with id 17"
     assert client.lookup([ID, ID]) == client.lookup([ID]) == {ID: reason}
     assert registry.paths() == ["/schemas/ids/17"]
     registry.now = 61
-    registry.answers = {"/schemas/ids/17": (200, {"schema": "{}"})}
+    registry.responses = {"/schemas/ids/17": (200, {"schema": "{}"})}
     assert isinstance(client.lookup([ID])[ID], Schema)
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("response", "reason"),
     [
         ((500, {}), "answered with status 500"),
         ((401, {}), "answered with status 401: check its credentials"),
@@ -150,42 +153,40 @@ def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None
         ((200, b"x" * ((4 << 20) + 1)), "answered more than 4 MiB"),
     ],
 )
-def test_after_a_failure_the_registry_is_left_alone_for_a_while(
-    registry: Registry, answer: Answer, reason: str
-) -> None:
-    registry.answers = {"/schemas/ids/17": answer}
+def test_backs_off_after_a_failure_of_the_registry(registry: FakeRegistry, response: Response, reason: str) -> None:
+    registry.responses = {"/schemas/ids/17": response}
     client = registry.client()
-    failed = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}
-    asked = []
-    for now in (0.0, 0.9, 1.1, 2.9, 3.2):  # it rests for 1, 2, 4 s
+    failure = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}
+    request_counts = []
+    for now in (0.0, 0.9, 1.1, 2.9, 3.2):  # it pauses for 1, 2, 4 s
         registry.now = now
-        assert client.lookup([ID]) == failed
-        asked.append(len(registry.asked))
-    assert asked == [1, 1, 2, 2, 3]
+        assert client.lookup([ID]) == failure
+        request_counts.append(len(registry.requests))
+    assert request_counts == [1, 1, 2, 2, 3]
 
 
-def test_a_slow_registry_costs_its_time_limit(registry: Registry) -> None:
-    over = threading.Event()
+def test_slow_registry_times_out(registry: FakeRegistry) -> None:
+    release = threading.Event()
 
-    def slow() -> Answer:
-        over.wait()
+    def slow() -> Response:
+        release.wait()
         return 200, {}
 
-    registry.answers = {"/schemas/ids/17": slow}
+    registry.responses = {"/schemas/ids/17": slow}
     try:
         [reason] = registry.client(seconds=0.05).lookup([ID]).values()
     finally:
-        over.set()
+        release.set()
     assert str(reason).endswith("did not answer within 0.05 s")
 
 
-def test_a_registry_that_is_down() -> None:
+def test_reports_an_unreachable_registry() -> None:
     [reason] = SchemaRegistry(RegistryAccess("http://127.0.0.1:1")).lookup([ID]).values()
     assert reason == "the registry 127.0.0.1:1 cannot be reached: Connection refused"
 
 
-def test_ids_that_no_registry_serves(registry: Registry) -> None:
+def test_does_not_fetch_ids_that_registries_do_not_serve(registry: FakeRegistry) -> None:
     keys = [SchemaKey("glue", "89791762-2336-4186-9674-299b90a802e2"), SchemaKey("subject", "orders-value")]
     [reason] = registry.client().lookup(keys).values()
     assert reason == f"schemas with {keys[0]} are not fetched: put them into the directory of --schemas"
-    assert registry.asked == []
+    assert registry.requests == []

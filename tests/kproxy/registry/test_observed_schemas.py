@@ -15,75 +15,75 @@ MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type"
 
 
 def observe(schemas: ObservedSchemas, subject: str, version: int, id_: int, text: str, **more: Any) -> None:
-    """A record as Confluent's registry writes it."""
+    """Observe a record as Confluent's registry writes it."""
     key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
     value = {"subject": subject, "version": version, "id": id_, "schema": text, "deleted": False, **more}
     schemas.observe(json.dumps(key).encode(), json.dumps(value).encode())
 
 
-def found(schemas: ObservedSchemas, form: str, value: int | str) -> Schema | str | None:
+def look_up(schemas: ObservedSchemas, form: str, value: int | str) -> Schema | str | None:
     key = SchemaKey(form, value)
     return schemas.lookup([key]).get(key)
 
 
-def test_by_id_guid_and_subject_with_references() -> None:
+def test_finds_schemas_by_id_guid_and_subject_with_references() -> None:
     schemas = ObservedSchemas()
     reference = [{"name": "Money", "subject": "money", "version": 1}]
     observe(schemas, "orders-value", 1, 7, '["null", "Money"]', references=reference, guid="g")
     observe(schemas, "money", 1, 8, MONEY)
     observe(schemas, "orders-value", 2, 9, '"int"', deleted=True)
     for form, value in (("id", 7), ("guid", "g"), ("subject", "orders-value")):
-        assert isinstance(schema := found(schemas, form, value), Schema)
+        assert isinstance(schema := look_up(schemas, form, value), Schema)
         assert (schema.type, schema.text, schema.subject) == ("AVRO", '["null", "Money"]', "orders-value")
     context = ValueContext("orders", schemas=schemas.lookup([SchemaKey("id", 7)]))
     assert decode(b"\0\0\0\0\x07\x02\x0a", context).data == {"cents": 5}
-    assert isinstance(found(schemas, "id", 9), Schema), "records with a deleted schema are still in topics"
-    assert found(schemas, "id", 1) is None
+    assert isinstance(look_up(schemas, "id", 9), Schema), "records with a deleted schema are still in topics"
+    assert look_up(schemas, "id", 1) is None
 
 
-def test_the_first_subject_of_an_id_and_the_last_version_of_a_subject() -> None:
+def test_ids_have_their_first_subject_and_subjects_their_last_version() -> None:
     schemas = ObservedSchemas()
     for subject, version, id_ in (("a", 2, 7), ("b", 1, 7), ("a", 1, 6)):
         observe(schemas, subject, version, id_, f'"{id_}"')
-    assert isinstance(by_id := found(schemas, "id", 7), Schema)
-    assert isinstance(by_subject := found(schemas, "subject", "a"), Schema)
+    assert isinstance(by_id := look_up(schemas, "id", 7), Schema)
+    assert isinstance(by_subject := look_up(schemas, "subject", "a"), Schema)
     assert (by_id.subject, by_subject.text) == ("a", '"7"')
 
 
-def test_a_later_record_replaces_an_earlier_one() -> None:
+def test_later_record_replaces_an_earlier_one() -> None:
     schemas = ObservedSchemas()
     observe(schemas, "s", 1, 7, '"int"')
-    assert isinstance(found(schemas, "id", 7), Schema)
+    assert isinstance(look_up(schemas, "id", 7), Schema)
     observe(schemas, "s", 1, 7, '"string"')
-    assert isinstance(schema := found(schemas, "id", 7), Schema)
+    assert isinstance(schema := look_up(schemas, "id", 7), Schema)
     assert schema.text == '"string"'
 
 
-def test_the_most_recent_thousand_stay() -> None:
+def test_keeps_the_most_recent_thousand() -> None:
     schemas = ObservedSchemas()
     for id_ in range(1, 1002):
         observe(schemas, f"s{id_}", 1, id_, '"int"')
     observe(schemas, "huge", 1, 5000, '"int"' + " " * (1 << 20))
-    assert found(schemas, "id", 1) is None
-    assert found(schemas, "id", 5000) is None
-    assert found(schemas, "id", 2) is not None
-    assert found(schemas, "id", 1001) is not None
+    assert look_up(schemas, "id", 1) is None
+    assert look_up(schemas, "id", 5000) is None
+    assert look_up(schemas, "id", 2) is not None
+    assert look_up(schemas, "id", 1001) is not None
 
 
-def test_circles_and_references_that_are_missing_end() -> None:
+def test_circular_and_missing_references_end() -> None:
     schemas = ObservedSchemas()
     circle = [{"name": "x", "subject": "a", "version": 1}, {"name": "y", "subject": "gone", "version": 1}]
     observe(schemas, "a", 1, 1, '"int"', references=circle)
-    assert isinstance(schema := found(schemas, "id", 1), Schema)
+    assert isinstance(schema := look_up(schemas, "id", 1), Schema)
     assert schema.references == {"x": schema}
 
 
-def test_a_package_that_is_not_installed_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_missing_package_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(schema_formats._FORMATS, "JSON", raising=False)
     monkeypatch.setitem(sys.modules, "dissectors.values.json_schema", None)
     schemas = ObservedSchemas()
     observe(schemas, "s", 1, 7, "{}", schemaType="JSON")
-    assert str(found(schemas, "id", 7)).startswith("its schema was seen in _schemas, but needs the package ")
+    assert str(look_up(schemas, "id", 7)).startswith("its schema was seen in _schemas, but needs the package ")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_package_that_is_not_installed_is_a_reason(monkeypatch: pytest.MonkeyP
         (b'{"keytype": "SCHEMA", "subject": "s", "version": 1}', b'{"id": 1, "schema": "", "references": [5]}'),
     ],
 )
-def test_other_records_are_ignored(key: bytes | None, value: bytes | None) -> None:
+def test_ignores_other_records(key: bytes | None, value: bytes | None) -> None:
     schemas = ObservedSchemas()
     schemas.observe(key, value)
     assert not schemas._versions

@@ -1,4 +1,4 @@
-"""Captures for tests of the replay, told as stories (`tests.kproxy.stories`)."""
+"""Captures for tests of the replay, written as stories (`tests.kproxy.stories`)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def lines(story: str) -> list[Line]:
     return teller.lines
 
 
-def steps(story: str, wanted: Callable[[Line], bool] | None = None) -> list[Step]:
-    return steps_of(lines(story), wanted)
+def steps(story: str, wanted_lines: Callable[[Line], bool] | None = None) -> list[Step]:
+    return steps_of(lines(story), wanted_lines)
 
 
-def exchanges(story: str, wanted: Callable[[Line], bool] | None = None) -> list[CapturedExchange]:
-    return [step.exchange for step in steps(story, wanted) if step.exchange and step.action is Action.SEND]
+def exchanges(story: str, wanted_lines: Callable[[Line], bool] | None = None) -> list[CapturedExchange]:
+    return [step.exchange for step in steps(story, wanted_lines) if step.exchange and step.action is Action.SEND]
 
 
-def replayed(
+def replay_story(
     captured: str, live: str, *, map_offsets: bool = False
 ) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
-    """The bodies of the requests that are sent, and the results, if the broker answers as in the story `live`."""
+    """The bodies of the sent requests, and the results, if the broker responds as in the story `live`."""
     replayer = Replayer(map_offsets=map_offsets)
-    answers = iter(exchanges(live))
+    live_exchanges = iter(exchanges(live))
     sent, results = [], []
     responses = {}
     for step in steps(captured):
@@ -40,9 +40,9 @@ def replayed(
         if step.action is Action.SEND:
             frame = replayer.frame(step.exchange)
             sent.append(read_request(frame).body)
-            answer = next(answers).response
-            assert answer is not None
-            responses[step.exchange] = answer.frame
+            live_response = next(live_exchanges).response
+            assert live_response is not None
+            responses[step.exchange] = live_response.frame
         else:
             results.append(replayer.received(step.exchange, responses[step.exchange]))
     return sent, results

@@ -1,4 +1,4 @@
-"""What a broker chose differently is replaced in later requests; what differs otherwise is reported."""
+"""Values that the live broker chose replace captured ones in later requests; other differences are reported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from dissectors import records
 from dissectors.messages.message import read_request
 from kproxy.replay.exchange import Replayer, ReplayOutcome
-from tests.kproxy.replay.capture_stories import exchanges, replayed
+from tests.kproxy.replay.capture_stories import exchanges, replay_story
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
-#: A request and its response, then requests that repeat values of the response: in the capture, and at the live broker.
+#: A request and its response, then requests that repeat values of the response: captured, and from the live broker.
 MAPPED = {
     "member id and generation": (
         """
@@ -91,10 +91,10 @@ MAPPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", MAPPED)
-def test_what_the_broker_chose_is_replaced(what: str) -> None:
-    story, captured, live = MAPPED[what]
-    sent, results = replayed(story % captured, story % live)
+@pytest.mark.parametrize("name", MAPPED)
+def test_replaces_values_chosen_by_the_broker(name: str) -> None:
+    story, captured, live = MAPPED[name]
+    sent, results = replay_story(story % captured, story % live)
     expected = [exchange.request.body for exchange in exchanges(story % live) if exchange.request]
     assert sent == expected
     assert sent != [exchange.request.body for exchange in exchanges(story % captured) if exchange.request]
@@ -112,19 +112,19 @@ OFFSETS = """
 """
 
 
-def test_offsets_on_request() -> None:
+def test_replaces_offsets_on_request() -> None:
     captured, live = OFFSETS % (10, 10, 12), OFFSETS % (100, 100, 102)
-    sent, results = replayed(captured, live, map_offsets=True)
+    sent, results = replay_story(captured, live, map_offsets=True)
     assert sent == [exchange.request.body for exchange in exchanges(live) if exchange.request]
     assert [result.outcome for result in results] == [ReplayOutcome.EQUAL] * 3
-    sent, results = replayed(captured, live)
+    sent, results = replay_story(captured, live)
     assert sent == [exchange.request.body for exchange in exchanges(captured) if exchange.request]
     assert [(difference.path, difference.a, difference.b) for difference in results[0].differences] == [
         ("responses[0].partition_responses[0].base_offset", 10, 100)
     ]
 
 
-def test_times_on_request() -> None:
+def test_shifts_times_on_request() -> None:
     story = """
     > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"records": [{"timestamp": 1000}]}]}]}]}
     > ListOffsets v6 {"topics": [{"partitions": [{"timestamp": 1000}, {"timestamp": -1}]}]}
@@ -135,7 +135,7 @@ def test_times_on_request() -> None:
     assert [partition["timestamp"] for partition in list_offsets["topics"][0]["partitions"]] == [1005, -1]
 
 
-def test_frames_without_such_values_are_sent_byte_for_byte() -> None:
+def test_other_frames_are_sent_unchanged() -> None:
     for story in ('> Heartbeat v4 {"group_id": "g", "member_id": "m"}', "> Metadata v9 {} with truncated:1"):
         [exchange] = exchanges(story)
         assert exchange.request is not None
@@ -152,7 +152,7 @@ def test_members_are_compared_in_their_captured_order() -> None:
     < {"groups": [{"group_id": "g", "members": [{"member_id": "%s", "client_id": "%s"},
       {"member_id": "%s", "client_id": "%s"}]}]}
     """
-    _, results = replayed(
+    _, results = replay_story(
         story % ("a", "b", "a", "first", "b", "second"), story % ("x", "y", "y", "second", "x", "first")
     )
     assert [difference for result in results for difference in result.differences] == []
@@ -167,16 +167,18 @@ def test_members_are_compared_in_their_captured_order() -> None:
         ("{} with truncated:1", "{}", ReplayOutcome.NOT_COMPARED, "the captured response does not decode"),
     ],
 )
-def test_responses(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
+def test_compares_responses(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
     [exchange] = exchanges(f"> #1 Heartbeat v4 {{}}\n< {captured}")
-    told = exchanges(f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}")
-    assert told[0].response is not None
-    result = Replayer().received(exchange, told[0].response.frame)
+    live_exchanges = exchanges(
+        f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}"
+    )
+    assert live_exchanges[0].response is not None
+    result = Replayer().received(exchange, live_exchanges[0].response.frame)
     assert (result.outcome, result.sentence[: len(sentence)]) == (outcome, sentence)
 
 
 @pytest.mark.parametrize(
-    ("api", "captured", "live", "again"),
+    ("api", "captured", "live", "is_retried"),
     [
         ("Heartbeat v4", "{}", '{"error_code": 16}', True),
         ("Heartbeat v4", "{}", '{"error_code": 25}', False),
@@ -186,12 +188,12 @@ def test_responses(captured: str, live: str, outcome: ReplayOutcome, sentence: s
         ("Metadata v9", '{"topics": [{"error_code": 3}]}', '{"topics": [{"error_code": 3}]}', False),
     ],
 )
-def test_a_broker_that_is_not_ready_is_asked_again(api: str, captured: str, live: str, again: bool) -> None:
+def test_retries_if_the_broker_is_not_ready(api: str, captured: str, live: str, is_retried: bool) -> None:
     body = '{"acks": -1}' if "Produce" in api else "{}"
     [exchange] = exchanges(f"> {api} {body}\n< {captured}")
-    [other] = exchanges(f"> {api} {body}\n< {live}")
-    assert other.response is not None
-    assert (Replayer().again(exchange, other.response.frame) is not None) is again
+    [live_exchange] = exchanges(f"> {api} {body}\n< {live}")
+    assert live_exchange.response is not None
+    assert (Replayer().again(exchange, live_exchange.response.frame) is not None) is is_retried
 
 
 PRODUCE = """
@@ -202,9 +204,9 @@ PRODUCE = """
 """
 
 
-def test_only_partitions_that_were_not_ready_are_produced_again() -> None:
+def test_retries_only_partitions_that_were_not_ready() -> None:
     replayer = Replayer()
-    [exchange], [first], [second] = (
+    [exchange], [first_attempt], [second_attempt] = (
         exchanges(PRODUCE % ("", "")),
         exchanges(PRODUCE % ("", ', "error_code": 6')),
         exchanges("""
@@ -212,23 +214,23 @@ def test_only_partitions_that_were_not_ready_are_produced_again() -> None:
     < {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 1}]}]}
     """),
     )
-    assert first.response
-    assert second.response
-    again = replayer.again(exchange, first.response.frame)
-    assert again is not None
+    assert first_attempt.response
+    assert second_attempt.response
+    retry = replayer.again(exchange, first_attempt.response.frame)
+    assert retry is not None
     assert [
-        (topic["topic_id"], [each["index"] for each in topic["partition_data"]])
-        for topic in read_request(again).body["topic_data"]
+        (topic["topic_id"], [partition["index"] for partition in topic["partition_data"]])
+        for topic in read_request(retry).body["topic_data"]
     ] == [("BBBBBBBBBBBBBBBBBBBBBA", [1])]
-    assert replayer.again(exchange, second.response.frame) is None
-    assert replayer.received(exchange, second.response.frame).outcome is ReplayOutcome.EQUAL
+    assert replayer.again(exchange, second_attempt.response.frame) is None
+    assert replayer.received(exchange, second_attempt.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
     replayer = Replayer()
     [exchange] = exchanges(PRODUCE % (', "error_code": 6', ""))
     body = read_request(replayer.frame(exchange)).body
-    assert [[each["index"] for each in topic["partition_data"]] for topic in body["topic_data"]] == [[1], [0]]
+    assert [[partition["index"] for partition in topic["partition_data"]] for topic in body["topic_data"]] == [[1], [0]]
     [live] = exchanges("""
     > Produce v13 {"acks": -1}
     < {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 1}]},
@@ -238,8 +240,8 @@ def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
     assert replayer.received(exchange, live.response.frame).outcome is ReplayOutcome.EQUAL
 
 
-def test_the_story_of_the_producer_has_a_valid_crc() -> None:
+def test_changed_record_batch_has_a_valid_crc() -> None:
     story, captured, live = MAPPED["producer"]
-    sent, _ = replayed(story % captured, story % live)
+    sent, _ = replay_story(story % captured, story % live)
     [batch] = records.decode(bytes(sent[2]["topic_data"][0]["partition_data"][0]["records"]))
     assert (batch["producer_id"], batch["base_sequence"], batch["crc_valid"]) == (5, 4, True)

@@ -1,4 +1,4 @@
-"""A capture of several brokers at a cluster: which live broker gets a request, and where new topics are created."""
+"""Replay of a capture of several brokers: the live broker of each request, and the brokers of new topics."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ ONE, TWO, FIVE = TcpAddress("a", 1), TcpAddress("b", 2), TcpAddress("c", 5)
 
 
 def addresses(story: str, live: dict[int, TcpAddress]) -> list[TcpAddress | None]:
-    told = steps(CLUSTER + story)
-    routes = ClusterRoutes(told, live)
-    return [routes.address(step.exchange) for step in told if step.exchange and step.action is Action.SEND][1:]
+    captured_steps = steps(CLUSTER + story)
+    routes = ClusterRoutes(captured_steps, live)
+    return [routes.address(step.exchange) for step in captured_steps if step.exchange and step.action is Action.SEND][
+        1:
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,9 @@ def addresses(story: str, live: dict[int, TcpAddress]) -> list[TcpAddress | None
         ({5: FIVE, 6: ONE}, [FIVE, ONE, None]),
     ],
 )
-def test_each_captured_broker_has_a_live_one(live: dict[int, TcpAddress], expected: list[TcpAddress | None]) -> None:
+def test_each_captured_broker_maps_to_a_live_one(
+    live: dict[int, TcpAddress], expected: list[TcpAddress | None]
+) -> None:
     assert addresses("> Fetch v11 {}\n2> Fetch v11 {}\n3> Fetch v11 {}", live) == expected
 
 
@@ -58,24 +62,30 @@ COORDINATED = [
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_coordinators_are_those_of_the_live_cluster(version: int) -> None:
+def test_uses_coordinators_of_the_live_cluster(version: int) -> None:
     story = "".join(f"> {name} {values}\n".replace("'", '"') for name, values, _ in COORDINATED)
     captured_exchanges = exchanges(CLUSTER + story)
     routes = ClusterRoutes(steps(CLUSTER), {1: ONE, 2: TWO, 5: FIVE})
     for key_type, key, node in ((0, "g", 5), (1, "t", 2)):
-        asked = {"key": key} if version < 4 else {"coordinator_keys": [key]}
-        found = {"node_id": node} if version < 4 else {"coordinators": [{"key": key, "node_id": node}]}
-        [find] = exchanges(f'> FindCoordinator v{version} {{"key_type": {key_type}}}')
-        assert find.request is not None
-        find.request.body.update(asked)
-        routes.learn(find.request, read_response(response("FindCoordinator", version, found), 10, version))
-        unavailable = {name: -1 if name == "node_id" else value for name, value in found.items()} | {"error_code": 15}
-        if version < 4:  # the last good answer counts
-            routes.learn(find.request, read_response(response("FindCoordinator", version, unavailable), 10, version))
+        lookup = {"key": key} if version < 4 else {"coordinator_keys": [key]}
+        coordinator = {"node_id": node} if version < 4 else {"coordinators": [{"key": key, "node_id": node}]}
+        [find_coordinator] = exchanges(f'> FindCoordinator v{version} {{"key_type": {key_type}}}')
+        assert find_coordinator.request is not None
+        find_coordinator.request.body.update(lookup)
+        routes.learn(
+            find_coordinator.request, read_response(response("FindCoordinator", version, coordinator), 10, version)
+        )
+        unavailable = {name: -1 if name == "node_id" else value for name, value in coordinator.items()} | {
+            "error_code": 15
+        }
+        if version < 4:  # the last successful response counts
+            routes.learn(
+                find_coordinator.request, read_response(response("FindCoordinator", version, unavailable), 10, version)
+            )
     assert [routes.address(exchange) for exchange in captured_exchanges[1:]] == [address for *_, address in COORDINATED]
 
 
-def test_new_topics_have_their_captured_leaders() -> None:
+def test_new_topics_keep_their_captured_leaders() -> None:
     story = """
     > CreateTopics v7 {"topics": [{"name": "orders", "num_partitions": 2, "replication_factor": 2},
       {"name": "unknown", "num_partitions": 1, "replication_factor": 1}]}
@@ -91,12 +101,12 @@ def test_new_topics_have_their_captured_leaders() -> None:
     assert extended == [{"name": "orders", "count": 3, "assignments": [{"broker_ids": [2, 7]}]}]
 
 
-def test_too_few_brokers_choose_the_replicas_themselves() -> None:
+def test_lets_the_cluster_place_replicas_if_it_has_too_few_brokers() -> None:
     story = '> CreateTopics v7 {"topics": [{"name": "orders", "num_partitions": 2, "replication_factor": 2}]}'
     [exchange] = exchanges(story)
     assert exchange.request is not None
-    three = CLUSTER.replace("[1, 2]", "[1, 2, 3]").replace(
+    three_brokers = CLUSTER.replace("[1, 2]", "[1, 2, 3]").replace(
         '}],\n  "topics"', '}, {"node_id": 3, "host": "10.0.0.3", "port": 9092}],\n  "topics"'
     )
-    routes = ClusterRoutes(steps(three), {1: ONE, 2: TWO})
+    routes = ClusterRoutes(steps(three_brokers), {1: ONE, 2: TWO})
     assert Replayer(routes=routes).frame(exchange) == exchange.request.frame

@@ -1,4 +1,4 @@
-"""The order in which requests are sent, and what becomes of requests without a response."""
+"""The order of sent requests, and requests without a response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.replay.run import Replay
 from tests.kproxy.frames import response
 from tests.kproxy.replay.capture_stories import steps
 
-Connect = Callable[[object], Awaitable[Any]]
+ConnectFunction = Callable[[object], Awaitable[Any]]
 PIPELINED = """
 > Heartbeat v4 {}
 > Heartbeat v4 {}
@@ -24,8 +24,8 @@ PIPELINED = """
 """
 
 
-class Connection:
-    """A broker that answers each heartbeat when asked, and writes down what happens in which order."""
+class FakeConnection:
+    """A broker that responds to each heartbeat, and logs all calls in order."""
 
     def __init__(self, log: list[str], name: str, errors: list[int | NoResponse] | None = None) -> None:
         self.log, self.name, self.errors = log, name, errors or []
@@ -47,12 +47,12 @@ class Connection:
         self.log.append(f"{self.name}x")
 
 
-async def replayed(story: str, connect: Connect) -> list[ReplayedExchange]:
-    return [each async for each in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
+async def run_replay(story: str, connect: ConnectFunction) -> list[ReplayedExchange]:
+    return [exchange async for exchange in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
 
 
-def opener(log: list[str], *errors: list[int | NoResponse]) -> Connect:
-    connections = iter([Connection(log, f"{number}", error) for number, error in enumerate(errors, 1)])
+def open_in_turn(log: list[str], *errors: list[int | NoResponse]) -> ConnectFunction:
+    connections = iter([FakeConnection(log, f"{number}", error) for number, error in enumerate(errors, 1)])
 
     async def connect(_: object) -> Any:
         return next(connections)
@@ -60,36 +60,36 @@ def opener(log: list[str], *errors: list[int | NoResponse]) -> Connect:
     return connect
 
 
-async def test_requests_follow_the_responses_that_they_followed() -> None:
+async def test_requests_wait_for_the_responses_that_preceded_them() -> None:
     log: list[str] = []
-    results = await replayed(PIPELINED, opener(log, [], []))
+    results = await run_replay(PIPELINED, open_in_turn(log, [], []))
     assert log == ["1>", "1>", "1<", "2>", "1<", "1>", "2<", "1x", "2x"]
-    assert [(each.captured.connection_id[-1], each.captured.number, each.outcome) for each in results] == [
+    assert [(result.captured.connection_id[-1], result.captured.number, result.outcome) for result in results] == [
         ("1", 1, "equal"), ("1", 2, "equal"), ("2", 1, "equal"), ("1", 3, "not compared"),
     ]  # fmt: skip
     assert results[-1].sentence == "the capture has no response"
 
 
-async def test_a_broker_that_is_not_ready_is_asked_again() -> None:
+async def test_retries_if_the_broker_is_not_ready() -> None:
     log: list[str] = []
-    [result] = await replayed("> Heartbeat v4 {}\n< {}", opener(log, [14, 16, 0]))
+    [result] = await run_replay("> Heartbeat v4 {}\n< {}", open_in_turn(log, [14, 16, 0]))
     assert log == ["1>", "1<"] * 3 + ["1x"]
     assert result.outcome is ReplayOutcome.EQUAL
 
 
-async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
+async def test_late_response_does_not_answer_the_next_request() -> None:
     log: list[str] = []
-    late = NoResponse("no response within 1 s", closed=False)
-    results = await replayed("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener(log, [late, 25, 0]))
+    timeout = NoResponse("no response within 1 s", closed=False)
+    results = await run_replay("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", open_in_turn(log, [timeout, 25, 0]))
     assert [(exchange.outcome, exchange.sentence) for exchange in results] == [
         (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
     ]  # fmt: skip
 
 
-async def test_a_closed_connection() -> None:
+async def test_reports_a_closed_connection() -> None:
     closed = NoResponse("the broker closed the connection", closed=True)
-    results = await replayed(
-        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed])
+    results = await run_replay(
+        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", open_in_turn([], [closed])
     )
     assert [exchange.sentence for exchange in results] == [
         "no response: the broker closed the connection", "no response: the broker closed the connection",
@@ -98,19 +98,19 @@ async def test_a_closed_connection() -> None:
     assert {exchange.outcome for exchange in results} == {ReplayOutcome.DIFFERENT}
 
 
-async def test_what_is_left_out_opens_no_connection() -> None:
-    [result] = await replayed("> SaslHandshake v1 {}\n< {}", opener([]))
+async def test_skipped_requests_open_no_connection() -> None:
+    [result] = await run_replay("> SaslHandshake v1 {}\n< {}", open_in_turn([]))
     assert (result.outcome, result.sentence) == (ReplayOutcome.LEFT_OUT, "the login is not in the capture")
 
 
-async def test_a_broker_that_goes_away() -> None:
+async def test_reports_a_broker_that_disappears() -> None:
     log: list[str] = []
-    opened = iter([Connection(log, "1")])
+    connections = iter([FakeConnection(log, "1")])
 
     async def connect(_: object) -> Any:
-        for connection in opened:
+        for connection in connections:
             return connection
         raise UserError("cannot connect", UNREACHABLE)
 
-    results = await replayed("> Heartbeat v4 {}\n< {}\n2> Heartbeat v4 {}\n2< {}", connect)
+    results = await run_replay("> Heartbeat v4 {}\n< {}\n2> Heartbeat v4 {}\n2< {}", connect)
     assert [exchange.sentence for exchange in results] == ["", "not sent: cannot connect"]

@@ -19,9 +19,9 @@ close
 """
 
 
-def test_steps_are_those_of_the_capture() -> None:
-    found = [(step.action, step.connection_id, step.exchange and step.exchange.number) for step in steps(JOINS)]
-    assert found == [
+def test_steps_follow_the_capture() -> None:
+    summary = [(step.action, step.connection_id, step.exchange and step.exchange.number) for step in steps(JOINS)]
+    assert summary == [
         (Action.SEND, "story-1", 1), (Action.SEND, "story-2", 1), (Action.SEND, "story-1", 2),
         (Action.RECEIVE, "story-1", 1), (Action.RECEIVE, "story-1", 2), (Action.RECEIVE, "story-2", 1),
         (Action.CLOSE, "story-1", None),
@@ -29,34 +29,36 @@ def test_steps_are_those_of_the_capture() -> None:
 
 
 def test_lines_of_several_files_are_sorted_by_time() -> None:
-    told = lines(JOINS)
-    by_connection = sorted(told, key=lambda line: line.connection_id, reverse=True)
-    assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(told)]
+    trace_lines = lines(JOINS)
+    by_connection = sorted(trace_lines, key=lambda line: line.connection_id, reverse=True)
+    assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(trace_lines)]
 
 
-def test_in_a_trace_without_request_offsets_correlation_id_and_time_pair() -> None:
-    told = lines(JOINS)
-    expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(told)]
-    for line in told:
+def test_pairs_by_correlation_id_and_time_without_request_offsets() -> None:
+    trace_lines = lines(JOINS)
+    expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(trace_lines)]
+    for line in trace_lines:
         if isinstance(line, ResponseLine):
             line.request_offset = None
-    found = steps_of(told)
-    assert [(step.action, step.exchange and step.exchange.number) for step in found] == expected
-    assert all(step.exchange is None or step.exchange.response is not None for step in found)
+    paired_steps = steps_of(trace_lines)
+    assert [(step.action, step.exchange and step.exchange.number) for step in paired_steps] == expected
+    assert all(step.exchange is None or step.exchange.response is not None for step in paired_steps)
 
 
-def test_a_connection_id_that_is_used_again_is_another_connection() -> None:
-    before, after = lines("> Heartbeat v4 {}"), lines("> Metadata v9 {}\n< {}")
-    [unanswered, answered] = [
-        step.exchange for step in steps_of([*before, *after]) if step.exchange and step.action is Action.SEND
+def test_reused_connection_id_is_a_new_connection() -> None:
+    first_lines, second_lines = lines("> Heartbeat v4 {}"), lines("> Metadata v9 {}\n< {}")
+    [unanswered_exchange, answered_exchange] = [
+        step.exchange
+        for step in steps_of([*first_lines, *second_lines])
+        if step.exchange and step.action is Action.SEND
     ]
-    if answered.line.api == "Heartbeat":
-        unanswered, answered = answered, unanswered
-    assert (unanswered.response, answered.response is None) == (None, False)
+    if answered_exchange.line.api == "Heartbeat":
+        unanswered_exchange, answered_exchange = answered_exchange, unanswered_exchange
+    assert (unanswered_exchange.response, answered_exchange.response is None) == (None, False)
 
 
 @pytest.mark.parametrize(
-    ("story", "left_out"),
+    ("story", "reason"),
     [
         ('> SaslHandshake v1 {"mechanism": "PLAIN"}', "the login is not in the capture"),
         ('> SaslAuthenticate v2 {"auth_bytes": "00 61 00 62"}', "the login is not in the capture"),
@@ -77,19 +79,19 @@ def test_a_connection_id_that_is_used_again_is_another_connection() -> None:
          ""),
     ],
 )  # fmt: skip
-def test_what_is_left_out(story: str, left_out: str) -> None:
+def test_requests_are_left_out_with_a_reason(story: str, reason: str) -> None:
     [exchange] = exchanges(story)
-    assert exchange.left_out == left_out
+    assert exchange.left_out == reason
 
 
-def test_a_request_that_the_filter_does_not_match() -> None:
+def test_leaves_out_a_request_that_the_filter_does_not_match() -> None:
     [exchange] = exchanges("> Heartbeat v4 {}", lambda line: False)
     assert exchange.left_out == "--filter does not match"
 
 
-def test_frames_without_bytes() -> None:
-    told = lines("> Heartbeat v4 {}")
-    told[-1].frame = None  # type: ignore[union-attr]
-    [step] = steps_of(told)
+def test_leaves_out_a_request_without_bytes() -> None:
+    trace_lines = lines("> Heartbeat v4 {}")
+    trace_lines[-1].frame = None  # type: ignore[union-attr]
+    [step] = steps_of(trace_lines)
     assert step.exchange is not None
     assert step.exchange.left_out == "its bytes are not in the trace"

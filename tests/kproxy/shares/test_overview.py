@@ -1,4 +1,4 @@
-"""Which member of a share group holds which records, from lines."""
+"""Records that members of a share group hold, according to trace lines."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ NAMED = f"""
 """
 
 
-def fetch(
-    number: int, member: str, *ranges: tuple[int, int, int], acknowledged: str = "", epoch: int = 1, refused: int = 0
+def share_fetch(
+    number: int, member: str, *ranges: tuple[int, int, int], acknowledged: str = "", epoch: int = 1, error: int = 0
 ) -> str:
-    """A ShareFetch on a connection: it acknowledges, and gets ranges of records with their delivery counts."""
+    """A ShareFetch that acknowledges records, and acquires ranges of records with their delivery counts."""
     entry = '{{"first_offset": {}, "last_offset": {}, "delivery_count": {}}}'
-    got = ", ".join(entry.format(*each) for each in ranges)
+    acquired = ", ".join(entry.format(*acquired_range) for acquired_range in ranges)
     return f"""
 {number}> ShareFetch v1 {{"group_id": "work", "member_id": "{member}", "share_session_epoch": {epoch},
   "topics": [{{"topic_id": "{TOPIC}", "partitions": [{{"acknowledgement_batches": [{acknowledged}]}}]}}]}}
 {number}< {{"acquisition_lock_timeout_ms": 30000, "responses": [{{"topic_id": "{TOPIC}", "partitions": [
-  {{"acknowledge_error_code": {refused}, "acquired_records": [{got}]}}]}}]}}
+  {{"acknowledge_error_code": {error}, "acquired_records": [{acquired}]}}]}}]}}
 """
 
 
@@ -43,7 +43,7 @@ def overview(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
     return shares, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
 
 
-def held(story: str) -> dict[str, list[tuple[int, int, int]]]:
+def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:
     """The ranges and delivery counts that each member holds at the end."""
     shares, now, _ = overview(story)
     return {
@@ -52,8 +52,10 @@ def held(story: str) -> dict[str, list[tuple[int, int, int]]]:
     }
 
 
-def test_lines_have_what_was_acquired_and_acknowledged() -> None:
-    story = fetch(1, "a", (0, 9, 1), epoch=0) + fetch(1, "a", acknowledged=f"{batch(0, 4, 1)}, {batch(5, 6, 2, 3)}")
+def test_lines_have_acquired_and_acknowledged_records() -> None:
+    story = share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(
+        1, "a", acknowledged=f"{batch(0, 4, 1)}, {batch(5, 6, 2, 3)}"
+    )
     _, _, lines = overview(story)
     assert lines[-2].acquired == [AcquiredEntry("jobs", 0, 0, 9, 1)]
     assert lines[-2].lock_ms == 30000
@@ -64,10 +66,10 @@ def test_lines_have_what_was_acquired_and_acknowledged() -> None:
     ]
 
 
-def test_members_hold_what_they_have_not_acknowledged() -> None:
+def test_members_hold_records_that_they_have_not_acknowledged() -> None:
     shares, now, _ = overview(
-        fetch(1, "a", (0, 9, 1), epoch=0) + fetch(2, "b", (10, 14, 2), epoch=0)
-        + fetch(1, "a", acknowledged=batch(0, 4, 1))
+        share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (10, 14, 2), epoch=0)
+        + share_fetch(1, "a", acknowledged=batch(0, 4, 1))
     )  # fmt: skip
     assert shares.held("work", now) == {
         "a": [HeldRecords("jobs", 0, 5, 9, 1, now - 5_000_000 + 30 * SECOND, gone=False)],
@@ -76,26 +78,28 @@ def test_members_hold_what_they_have_not_acknowledged() -> None:
     assert shares.acknowledged("work") == {"accept": 5}
 
 
-def test_what_another_member_gets_is_held_by_that_one() -> None:
-    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + fetch(2, "b", (3, 5, 2), epoch=0)) == {
+def test_records_acquired_by_a_different_member_change_hands() -> None:
+    assert held_at_end(share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (3, 5, 2), epoch=0)) == {
         "a": [(0, 2, 1), (6, 9, 1)],
         "b": [(3, 5, 2)],
     }
 
 
-def test_a_lock_runs_out_unless_it_is_renewed() -> None:
-    story = fetch(1, "a", (0, 9, 1), epoch=0) + "+20s\n" + fetch(1, "a", acknowledged=batch(0, 1, 4)) + "+15s\n"
-    assert held(story) == {"a": [(0, 1, 1)]}
+def test_acquisition_lock_expires_unless_renewed() -> None:
+    story = (
+        share_fetch(1, "a", (0, 9, 1), epoch=0) + "+20s\n" + share_fetch(1, "a", acknowledged=batch(0, 1, 4)) + "+15s\n"
+    )
+    assert held_at_end(story) == {"a": [(0, 1, 1)]}
 
 
-def test_a_refused_acknowledgement_ends_nothing() -> None:
-    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + fetch(1, "a", acknowledged=batch(0, 9, 1), refused=121)) == {
-        "a": [(0, 9, 1)]
-    }
+def test_rejected_acknowledgement_releases_nothing() -> None:
+    assert held_at_end(
+        share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(1, "a", acknowledged=batch(0, 9, 1), error=121)
+    ) == {"a": [(0, 9, 1)]}
 
 
 @pytest.mark.parametrize(
-    ("end", "left"),
+    ("ending", "expected"),
     [
         ('1> ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "a", "member_epoch": -1}\n', {}),
         ("1 lose > 100 frames=1\n", {}),
@@ -106,12 +110,14 @@ def test_a_refused_acknowledgement_ends_nothing() -> None:
         ("1> skipped Produce v9 {}\n", {"a": [(0, 9, 1)]}),
     ],
 )
-def test_what_may_have_ended_is_not_shown_as_held(end: str, left: dict[str, list[tuple[int, int, int]]]) -> None:
-    assert held(fetch(1, "a", (0, 9, 1), epoch=0) + end) == left
+def test_possibly_released_records_are_not_shown_as_held(
+    ending: str, expected: dict[str, list[tuple[int, int, int]]]
+) -> None:
+    assert held_at_end(share_fetch(1, "a", (0, 9, 1), epoch=0) + ending) == expected
 
 
-def test_a_member_whose_connection_has_ended_still_holds_its_records() -> None:
-    shares, now, _ = overview(fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
+def test_member_without_a_connection_still_holds_its_records() -> None:
+    shares, now, _ = overview(share_fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
     [records] = shares.held("work", now)["a"]
     assert records.gone
     assert not shares.held("other", now)

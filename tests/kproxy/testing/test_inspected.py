@@ -1,4 +1,4 @@
-"""The proxy and the inspected broker: what passes is in frames and findings, and nothing is left behind."""
+"""The proxy and the inspected broker record frames and findings, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_closed(address: str) -> bool:
     return False
 
 
-def test_clients_stay_behind_the_proxy_and_all_frames_are_there_at_once() -> None:
+def test_proxy_rewrites_addresses_and_records_frames() -> None:
     with kproxy.BrokerThread(brokers=2) as broker, kproxy.ProxyThread(broker.bootstrap) as proxy:
         first, second = proxy.bootstrap.split(",")
         _, metadata = exchange(first, HELLO, METADATA)
@@ -65,7 +65,7 @@ def test_clients_stay_behind_the_proxy_and_all_frames_are_there_at_once() -> Non
         assert proxy.findings == []
 
 
-def test_findings_and_frames_stay_after_the_block() -> None:
+def test_findings_and_frames_are_kept_after_the_block() -> None:
     with kproxy.InspectedBrokerThread() as broker:
         exchange(broker.bootstrap, METADATA)
     [finding] = broker.findings
@@ -77,7 +77,7 @@ def test_findings_and_frames_stay_after_the_block() -> None:
     assert broker.responses("Produce") == []
 
 
-def test_a_stopped_broker_refuses_connections_until_it_starts() -> None:
+def test_stopped_broker_refuses_connections_until_it_starts() -> None:
     with kproxy.InspectedBrokerThread(brokers=2) as broker:
         first, second = broker.bootstrap.split(",")
         broker.stop_node(1)
@@ -90,7 +90,7 @@ def test_a_stopped_broker_refuses_connections_until_it_starts() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("of the test"), KeyboardInterrupt()], ids=repr)
-def test_nothing_is_left_after_an_exception(error: BaseException) -> None:
+def test_exception_leaves_no_sockets_or_threads(error: BaseException) -> None:
     ports = []
 
     def fail() -> None:
@@ -107,9 +107,9 @@ def test_nothing_is_left_after_an_exception(error: BaseException) -> None:
     assert kproxy_threads() == []
 
 
-def test_what_cannot_start_leaves_nothing_behind() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+def test_failed_start_leaves_no_threads() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_socket:
+        address = f"127.0.0.1:{closed_socket.getsockname()[1]}"
     with pytest.raises(UserError, match=f"upstream {address} is unreachable: connection refused"):
         kproxy.ProxyThread(address).__enter__()
     with pytest.raises(ValueError, match="use 1 to 65535"):
@@ -121,12 +121,12 @@ def test_what_cannot_start_leaves_nothing_behind() -> None:
     assert kproxy_threads() == []
 
 
-def test_one_object_runs_once_at_a_time() -> None:
+def test_running_broker_cannot_be_started_again() -> None:
     with kproxy.BrokerThread() as broker, pytest.raises(RuntimeError, match="runs already"):
         broker.__enter__()
 
 
-async def test_several_run_in_one_loop() -> None:
+async def test_several_brokers_and_a_proxy_share_one_event_loop() -> None:
     async with (
         kproxy.InspectedBroker() as first,
         kproxy.InspectedBroker(ports=[0]) as second,
@@ -134,13 +134,13 @@ async def test_several_run_in_one_loop() -> None:
     ):
         await asyncio.to_thread(exchange, proxy.bootstrap, HELLO)
         await asyncio.to_thread(exchange, second.bootstrap, HELLO, METADATA)
-        assert [len(each.frames) for each in (first, second, proxy)] == [2, 4, 2]
+        assert [len(recorder.frames) for recorder in (first, second, proxy)] == [2, 4, 2]
         assert {frame.connection_id for frame in proxy.frames} == {"a-1"}
         assert len(proxy.requests()) == len(proxy.responses()) == 1
-        assert [each.findings for each in (first, second, proxy)] == [[], [], []]
+        assert [recorder.findings for recorder in (first, second, proxy)] == [[], [], []]
 
 
-async def test_a_failed_block_of_a_proxy_closes_it() -> None:
+async def test_failed_block_of_a_proxy_closes_it() -> None:
     async with kproxy.Broker() as broker:
         with pytest.raises(RuntimeError, match="of the test"):
             async with kproxy.Proxy(broker.bootstrap) as proxy:
@@ -149,7 +149,7 @@ async def test_a_failed_block_of_a_proxy_closes_it() -> None:
         assert not is_closed(broker.bootstrap)
 
 
-async def test_much_traffic_is_inspected_before_anybody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inspects_pending_traffic_above_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 1000)
     traffic = InspectedTraffic("test")
     tap = traffic.tap()
@@ -164,7 +164,7 @@ async def test_much_traffic_is_inspected_before_anybody_asks(monkeypatch: pytest
     assert len(traffic.requests("ApiVersions")) > 10
 
 
-async def test_the_probe_is_a_coroutine() -> None:
+async def test_probe_runs_as_a_coroutine() -> None:
     async with kproxy.Broker() as broker:
         results = await kproxy.run_probe(broker.bootstrap, only=["framing"], skip=["framing/pipelined"])
         assert results

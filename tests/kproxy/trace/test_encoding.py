@@ -29,59 +29,59 @@ REQUEST = RequestLine(
 )
 
 
-def encoded(line: object) -> bytes:
+def encode(line: object) -> bytes:
     out = bytearray()
     append_line(line, out)  # type: ignore[arg-type]
     return bytes(out)
 
 
-def test_a_line_begins_with_its_kind_and_format_and_leaves_out_what_is_absent() -> None:
-    assert encoded(REQUEST).startswith(b'{"kind":"request","v":1,"ts":"2026-11-21T03:41:00.000001Z"')
-    assert b"null" not in encoded(REQUEST)
+def test_line_starts_with_kind_and_format_and_omits_absent_columns() -> None:
+    assert encode(REQUEST).startswith(b'{"kind":"request","v":1,"ts":"2026-11-21T03:41:00.000001Z"')
+    assert b"null" not in encode(REQUEST)
     assert "group_id" not in as_mapping(REQUEST)
 
 
-def test_a_line_reads_back() -> None:
-    assert parse_line(encoded(REQUEST)) == REQUEST
+def test_encoded_line_parses_back() -> None:
+    assert parse_line(encode(REQUEST)) == REQUEST
 
 
-def test_bytes_in_a_body_are_base64_and_text_that_is_not_utf8_is_escaped() -> None:
+def test_encodes_bytes_as_base64_and_escapes_invalid_text() -> None:
     line = msgspec.structs.replace(REQUEST, client_id="\udcffx", body={"key": b"\x00\x01", "name": "\udcfe"})
-    made = json.loads(encoded(line))
-    assert made["client_id"] == "\\xffx"
-    assert made["body"] == {"key": "AAE=", "name": "\\xfe"}
+    decoded = json.loads(encode(line))
+    assert decoded["client_id"] == "\\xffx"
+    assert decoded["body"] == {"key": "AAE=", "name": "\\xfe"}
 
 
-def test_a_line_that_cannot_be_written_as_it_is_leaves_the_lines_before_it_alone() -> None:
+def test_line_with_invalid_text_keeps_earlier_lines_intact() -> None:
     out = bytearray()
     append_line(REQUEST, out)
-    before = bytes(out)
+    first_line = bytes(out)
     append_line(msgspec.structs.replace(REQUEST, client_id="\udcff"), out)
-    assert bytes(out[: len(before)]) == before
+    assert bytes(out[: len(first_line)]) == first_line
     assert [json.loads(line)["size"] for line in out.splitlines()] == [100, 100]
 
 
-def test_any_decoded_values_become_json() -> None:
+def test_encodes_any_decoded_values() -> None:
     assert (
         encode_json({"a": b"\xff", "b": "\udcff", "c": [memoryview(b"x")]}) == rb'{"a":"/w==","b":"\\xff","c":["eA=="]}'
     )
 
 
-def test_a_column_added_later_does_not_keep_a_line_from_opening() -> None:
-    line = json.loads(encoded(REQUEST)) | {"added_in_2030": {"x": 1}}
+def test_line_with_an_unknown_column_can_be_parsed() -> None:
+    line = json.loads(encode(REQUEST)) | {"added_in_2030": {"x": 1}}
     assert parse_line(json.dumps(line)) == REQUEST
 
 
-def in_any_order(schema: Any) -> Any:
-    """A schema with its lists in one order: msgspec before 0.22 has other orders of what may be null."""
+def sort_lists(schema: Any) -> Any:
+    """Sort the lists of a schema: msgspec before 0.22 orders nullable types differently."""
     if isinstance(schema, dict):
-        return {name: in_any_order(value) for name, value in schema.items()}
-    return sorted(map(in_any_order, schema), key=repr) if isinstance(schema, list) else schema
+        return {name: sort_lists(value) for name, value in schema.items()}
+    return sorted(map(sort_lists, schema), key=repr) if isinstance(schema, list) else schema
 
 
-def test_the_published_schema_is_that_of_the_lines() -> None:
+def test_published_schema_is_up_to_date() -> None:
     published = json.loads((DOCS / "trace-1.schema.json").read_text())
-    assert in_any_order(published) == in_any_order(json_schema())
+    assert sort_lists(published) == sort_lists(json_schema())
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_the_published_schema_is_that_of_the_lines() -> None:
     ],
 )
 def test_lines_are_valid_against_the_published_schema(line: object) -> None:
-    jsonschema.Draft202012Validator(json_schema()).validate(json.loads(encoded(line)))
+    jsonschema.Draft202012Validator(json_schema()).validate(json.loads(encode(line)))
 
 
-def test_the_schema_refuses_a_line_of_no_kind() -> None:
+def test_schema_rejects_a_line_of_unknown_kind() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(json_schema()).validate({"v": 1, "kind": "other"})
 
@@ -108,8 +108,8 @@ def test_every_kind_has_the_columns_that_identify_a_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "bestellungen-für", "a\x7fb", "half \udce4", 'quo"te\n'])
-def test_several_lines_are_those_encoded_one_by_one(name: str) -> None:
+def test_several_lines_are_encoded_like_single_ones(name: str) -> None:
     lines = [REQUEST, msgspec.structs.replace(REQUEST, topics=[TopicEntry(name)]), REQUEST]
     out = bytearray(b"before\n")
     append_lines(lines, out)
-    assert bytes(out) == b"before\n" + b"".join(map(encoded, lines))
+    assert bytes(out) == b"before\n" + b"".join(map(encode, lines))

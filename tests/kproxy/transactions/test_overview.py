@@ -1,4 +1,4 @@
-"""Transactions from lines: states, ends, what they hold."""
+"""Transactions from trace lines: states, outcomes, held records."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ def overview(story: str) -> tuple[TransactionsOverview, int]:
 
 
 def row(story: str, name: str) -> TransactionRow:
-    found, now = overview(story)
-    return next(row for row in found.rows(now) if row.key == name)
+    transactions, now = overview(story)
+    return next(row for row in transactions.rows(now) if row.key == name)
 
 
 def outcomes(story: str, name: str = "pay") -> list[str]:
-    found, _ = overview(story)
-    return [span.outcome.value for span in found.spans(name)]
+    transactions, _ = overview(story)
+    return [span.outcome.value for span in transactions.spans(name)]
 
 
-def test_what_each_transactional_id_has_done() -> None:
-    found, now = overview(STORY)
-    pay, audit, stuck, unseen = found.rows(now)
-    assert [each.key for each in (pay, audit, stuck, unseen)] == ["pay", "audit", "stuck", "(producer 4)"]
+def test_rows_summarise_each_transactional_id() -> None:
+    transactions, now = overview(STORY)
+    pay, audit, stuck, unseen = transactions.rows(now)
+    assert [entry.key for entry in (pay, audit, stuck, unseen)] == ["pay", "audit", "stuck", "(producer 4)"]
     assert (pay.commits, pay.aborts, pay.fenced, pay.producer_epoch, pay.begun_at) == (2, 0, 1, 1, None)
     assert pay.timeout_ms == 60_000
     assert (audit.commits, audit.aborts, audit.state) == (0, 1, TransactionStatus.COMPLETE_ABORT)
     assert audit.partitions == (("t", 1),)
     assert (stuck.state, stuck.partitions, stuck.client_id) == (TransactionStatus.ONGOING, (("t", 0),), "stuck-client")
-    assert [(each.topic, each.partition, each.last_stable_offset, each.records) for each in stuck.held] == [
+    assert [(entry.topic, entry.partition, entry.last_stable_offset, entry.records) for entry in stuck.held] == [
         ("t", 0, 5, 4)
     ]
     assert stuck.problem(now).startswith("holds t[0] for 25.0 s; its producer left 25.0 s ago")
     assert unseen.is_hanging(now)
     assert unseen.problem(now) == "holds t[1] for 25.0 s, but its requests were not observed"
     assert not pay.problem(now)
-    spans = found.spans("pay")
+    spans = transactions.spans("pay")
     assert [round((span.ended_at or 0) - span.begun_at, -9) // SECOND for span in spans] == [2, 1, 0]
     assert [span.outcome for span in spans] == [
         TransactionOutcome.COMMITTED,
@@ -59,7 +59,7 @@ def test_what_each_transactional_id_has_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "expected"),
+    ("ending", "expected"),
     [
         ("", "open"),
         (end("pay", 1, 0, 1), "committed"),
@@ -74,54 +74,56 @@ def test_what_each_transactional_id_has_done() -> None:
         (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # of another producer
     ],
 )
-def test_how_a_transaction_ends(then: str, expected: str) -> None:
-    assert outcomes(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + then) == [expected]
+def test_transaction_has_the_outcome_of_its_end(ending: str, expected: str) -> None:
+    assert outcomes(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + ending) == [expected]
 
 
-def test_a_fenced_producer_begins_nothing() -> None:
+def test_fenced_producer_starts_no_transaction() -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
     assert outcomes(story) == ["fenced"]
     assert row(story, "pay").state is TransactionStatus.EMPTY
 
 
-def test_the_state_while_an_end_has_no_answer() -> None:
-    asked = end("pay", 1, 0, 1).partition("\n1< ")[0]
-    assert row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked, "pay").state is TransactionStatus.PREPARE_COMMIT
+def test_state_is_preparing_until_the_end_is_answered() -> None:
+    end_request = end("pay", 1, 0, 1).partition("\n1< ")[0]
+    assert (
+        row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + end_request, "pay").state is TransactionStatus.PREPARE_COMMIT
+    )
 
 
-def test_a_marker_that_comes_before_the_response_is_that_of_the_end() -> None:
-    asked, answer = end("pay", 1, 0, 1, committed=False).split("\n1< ")
-    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2: with the next epoch
-    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked + "\n" + marker + "1< " + answer
+def test_marker_before_the_response_belongs_to_the_end() -> None:
+    end_request, end_response = end("pay", 1, 0, 1, committed=False).split("\n1< ")
+    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2 uses the next epoch
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + end_request + "\n" + marker + "1< " + end_response
     assert outcomes(story) == ["aborted"]
 
 
-def test_a_partition_is_no_longer_held_when_the_offset_has_moved() -> None:
+def test_partition_is_released_when_its_stable_offset_advances() -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5))
     assert row(story, "pay").held
     assert not row(story + read(8, 8), "pay").held
-    [held] = row(story + read(6, 8, batch(1, 0, 6)), "pay").held
-    assert held.last_stable_offset == 6
+    [held_partition] = row(story + read(6, 8, batch(1, 0, 6)), "pay").held
+    assert held_partition.last_stable_offset == 6
 
 
-def test_a_transaction_without_a_marker_hangs() -> None:
+def test_transaction_without_a_marker_hangs() -> None:
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5)) + end("pay", 1, 0, 1) + "+21s\n"
-    found, now = overview(story + read(5, 8))
-    [pay] = found.rows(now)
+    transactions, now = overview(story + read(5, 8))
+    [pay] = transactions.rows(now)
     assert pay.problem(now) == "holds t[0] for 21.0 s, but no transaction is open"
 
 
-def test_the_timeline_shows_who_had_a_transaction_open_until_when() -> None:
-    found, now = overview(STORY)
-    rows = found.rows(now)
-    made = drawing(rows, rows[0], found.spans, now)
-    assert [label for _, label in made.lanes] == ["pay", "audit", "stuck", "(producer 4)"]
-    grid = made.lay_out(Window(made.first_at, now + 1), 60)
-    drawn = ["".join(cell.glyph for cell in lane).rstrip() for lane in grid.cells]
-    assert drawn[0].replace("━", "") == "BCF"
-    assert drawn[1].strip() == "A"
-    assert set(drawn[2].strip()) == {"B", "━"} or set(drawn[2].strip()) == {"B", "░"}
-    assert set(drawn[3].strip()) == {"░"}
-    zoomed = made.lay_out(Window(made.first_at, made.first_at + 4 * SECOND), 40)
+def test_timeline_shows_open_transactions_and_their_ends() -> None:
+    transactions, now = overview(STORY)
+    rows = transactions.rows(now)
+    timeline = drawing(rows, rows[0], transactions.spans, now)
+    assert [label for _, label in timeline.lanes] == ["pay", "audit", "stuck", "(producer 4)"]
+    grid = timeline.lay_out(Window(timeline.first_at, now + 1), 60)
+    lane_texts = ["".join(cell.glyph for cell in lane).rstrip() for lane in grid.cells]
+    assert lane_texts[0].replace("━", "") == "BCF"
+    assert lane_texts[1].strip() == "A"
+    assert set(lane_texts[2].strip()) == {"B", "━"} or set(lane_texts[2].strip()) == {"B", "░"}
+    assert set(lane_texts[3].strip()) == {"░"}
+    zoomed = timeline.lay_out(Window(timeline.first_at, timeline.first_at + 4 * SECOND), 40)
     assert "".join(cell.glyph for cell in zoomed.cells[0]).rstrip() == "B" + "━" * 19 + "C" + "━" * 9 + "F"
-    assert {each[0] for each in LEGEND} == {*GLYPHS.values()} - {" "}
+    assert {legend_entry[0] for legend_entry in LEGEND} == {*GLYPHS.values()} - {" "}

@@ -1,4 +1,4 @@
-"""A story of transactions in lines: one commits, one is aborted by a later producer, one hangs, one is left open."""
+"""A story of transactions: one commits, one is aborted by a later producer, one hangs, one stays open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def end(name: str, producer_id: int, epoch: int, connection: int, *, committed: 
 
 
 def write(name: str, producer_id: int, epoch: int, connection: int, partition: int = 0) -> str:
-    """Version 2: the first batch of an epoch begins a transaction."""
+    """Version 2: the first batch of an epoch starts a transaction."""
     return f"""
 {connection}> as {name}-client Produce v12 {{"transactional_id": "{name}", "acks": -1, "topic_data": [{{"name": "t",
    "partition_data": [{{"index": {partition}, "records": [{batch(producer_id, epoch)}]}}]}}]}}
@@ -48,7 +48,7 @@ def batch(producer_id: int, epoch: int, offset: int = 0, *, marker: str = "") ->
 
 
 def read(stable: int, end_offset: int, *batches: str, partition: int = 0) -> str:
-    """A response to a consumer of uncommitted records, on connection 9."""
+    """A fetch of a consumer of uncommitted records, on connection 9."""
     return f"""
 9> as reader Fetch v11 {{"topics": [{{"topic": "t", "partitions": [{{"partition": {partition}, "fetch_offset": 5}}]}}]}}
 9< {{"responses": [{{"topic": "t", "partitions": [{{"partition_index": {partition}, "high_watermark": {end_offset},
@@ -56,7 +56,7 @@ def read(stable: int, end_offset: int, *batches: str, partition: int = 0) -> str
 """
 
 
-#: `pay` commits twice and is then fenced, `audit` aborts, `stuck` is left open, producer 4 was never seen.
+#: `pay` commits twice and is then fenced, `audit` aborts, `stuck` stays open, producer 4 was never observed.
 STORY = (
     init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + "+2s\n" + end("pay", 1, 0, 1)
     + begin("pay", 1, 0, 1) + "+1s\n" + end("pay", 1, 0, 1)

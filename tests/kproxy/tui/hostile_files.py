@@ -1,4 +1,4 @@
-"""Traces and captures as an enemy would write them, from a seed."""
+"""Hostile traces and captures, generated from a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.lines import Detail
 from tests.kproxy.capture_results import DATA, lines_of
 
 CAPTURES = Path(__file__).parents[3] / "captures"
-#: Stands behind markup in names: where it is shown, so is the markup.
+#: Follows markup in names: where it is shown, the markup must be shown too.
 MARK = "M4RK"
 STRINGS: Sequence[str] = (
     f"[red]{MARK}[/red]", f"[@click=app.quit()]{MARK}[/]", f"[link=file:///etc/passwd]{MARK}", f"[/]{MARK}", "[", "]",
@@ -33,9 +33,9 @@ TIMES: Sequence[str] = (
 
 
 def trace(random: Random, count: int = 120) -> bytes:
-    """Lines of a trace, some as they should be, most not."""
-    lines = _lines(random)
-    made = bytearray()
+    """A trace with few valid and many invalid lines."""
+    lines = _lines_to_change(random)
+    content = bytearray()
     for _ in range(count):
         line = random.choice(lines)
         row = json.loads(line)
@@ -46,13 +46,13 @@ def trace(random: Random, count: int = 120) -> bytes:
             if random.random() < 0.9
             else json.dumps(row, ensure_ascii=False).encode(errors="replace")
         )
-        made += _damaged(data, random) if random.random() < 0.15 else data
-        made += b"\n"
-    return bytes(made + random.choice(list(_whole_lines())))
+        content += _damage(data, random) if random.random() < 0.15 else data
+        content += b"\n"
+    return bytes(content + random.choice(list(_invalid_lines())))
 
 
 def capture(random: Random) -> bytes:
-    """A capture with bytes that are wrong."""
+    """A capture with wrong bytes."""
     path = random.choice(sorted(CAPTURES.glob("*.pcap.gz")) + sorted((DATA / "bugs").glob("*.pcap.gz")))
     data = bytearray(gzip.decompress(path.read_bytes()))
     for _ in range(random.choice((1, 3, 10, 40))):
@@ -64,41 +64,45 @@ def capture(random: Random) -> bytes:
     return bytes(data[: random.randrange(len(data)) if random.random() < 0.2 else len(data)])
 
 
-def _lines(random: Random) -> list[bytes]:
-    """What is changed: the lines of captures at any detail, those of groups, one of each kind."""
+def _lines_to_change(random: Random) -> list[bytes]:
+    """Valid lines to change: those of captures at any detail, those of groups, one of each kind."""
     lines = (CAPTURES / "trace-1.jsonl").read_bytes().splitlines()
     with gzip.open(DATA / "groups" / "application-does-not-poll.jsonl.gz") as file:
         lines += random.sample(file.read().splitlines(), 40)
     for path in random.sample(sorted(CAPTURES.glob("*.pcap.gz")), 4):
-        made = bytearray()
+        encoded = bytearray()
         for line in lines_of(path, detail=random.choice(list(Detail))):
-            append_line(line, made)
-        lines += made.splitlines()
+            append_line(line, encoded)
+        lines += encoded.splitlines()
     return [line for line in lines if line]
 
 
-def _change(row: Any, random: Random) -> None:
-    """Put something else somewhere."""
-    while isinstance(row, (dict, list)) and row:
-        key = random.choice(list(row)) if isinstance(row, dict) else random.randrange(len(row))
-        value = row[key]
+def _change(value_to_change: Any, random: Random) -> None:
+    """Change one random value of a line."""
+    while isinstance(value_to_change, (dict, list)) and value_to_change:
+        key = (
+            random.choice(list(value_to_change))
+            if isinstance(value_to_change, dict)
+            else random.randrange(len(value_to_change))
+        )
+        value = value_to_change[key]
         if isinstance(value, (dict, list)) and value and random.random() < 0.8:
-            row = value
+            value_to_change = value
             continue
         if key == "kind":
             return
         if key == "frame" and isinstance(value, str):
-            row[key] = _other_frame(value, random)
+            value_to_change[key] = _other_frame(value, random)
         elif key in ("ts", "request_ts"):
-            row[key] = random.choice(TIMES)
+            value_to_change[key] = random.choice(TIMES)
         elif random.random() < 0.1:
-            del row[key]
+            del value_to_change[key]
         else:
-            row[key] = _instead_of(value, random)
+            value_to_change[key] = _replacement_for(value, random)
         return
 
 
-def _instead_of(value: Any, random: Random) -> Any:
+def _replacement_for(value: Any, random: Random) -> Any:
     if random.random() < 0.1:
         return random.choice((None, [], {}, [None], {"": {}}, [[]], random.choice(STRINGS), random.choice(NUMBERS)))
     if isinstance(value, str):
@@ -121,24 +125,24 @@ def _other_frame(text: str, random: Random) -> str:
     )
 
 
-def _damaged(data: bytes, random: Random) -> bytes:
+def _damage(data: bytes, random: Random) -> bytes:
     at = random.randrange(len(data))
     return (
         data[:at] + random.choice((b"", b"\x00" * 8, b"\xff\xfe", b"\x1b[2J", data)) + data[at + random.randrange(3) :]
     )
 
 
-def _whole_lines() -> Iterator[bytes]:
-    """Lines that are wrong as a whole; the last of a file need not end."""
-    begin = (
+def _invalid_lines() -> Iterator[bytes]:
+    """Lines that are invalid as a whole; the last one may be incomplete."""
+    line_start = (
         b'{"kind":"request","v":1,"ts":"2026-11-21T00:00:00.000000Z","connection_id":"n-1","client":"c","server":"s",'
     )
     yield b"[" * 100_000
-    yield begin + b'"size":1,"offset":0,"body":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}\n"
-    yield begin + b'"size":1,"offset":0,"body":' + b'{"a":' * 300 + b"[" * 300 + b"]" * 300 + b"}" * 300 + b"}\n"
-    yield begin + b'"size":1,"offset":0,"api":"Fetch","client_id":"' + b"\\u001b[" * 100_000 + b'"}\n'
+    yield line_start + b'"size":1,"offset":0,"body":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}\n"
+    yield line_start + b'"size":1,"offset":0,"body":' + b'{"a":' * 300 + b"[" * 300 + b"]" * 300 + b"}" * 300 + b"}\n"
+    yield line_start + b'"size":1,"offset":0,"api":"Fetch","client_id":"' + b"\\u001b[" * 100_000 + b'"}\n'
     yield b"\x00" * 5_000
     yield b'{"kind":"request"}\n{"kind":"open","v":1}\n{"kind":"nothing","v":1}\n{}\nnull\n[]\n0\n""\n'
-    yield b"\xef\xbb\xbf" + begin + b'"size":1,"offset":0}\n'
+    yield b"\xef\xbb\xbf" + line_start + b'"size":1,"offset":0}\n'
     yield b"\n\n \n\r\n"
-    yield begin + b'"size":1'
+    yield line_start + b'"size":1'

@@ -1,4 +1,4 @@
-"""Driving the application without a terminal, and comparing what it draws with pictures that are kept."""
+"""Run the application without a terminal, and compare its screens with snapshots."""
 
 from __future__ import annotations
 
@@ -23,72 +23,75 @@ from kproxy.tui import exchanges
 from kproxy.tui.app import KproxyApp
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-#: What the pictures were drawn with: others draw the same a little differently.
-DRAWN_WITH = {"textual": "8.2.8", "rich": "15.0.0"}
-compares_pictures = pytest.mark.skipif(
-    any(version(name) != drawn for name, drawn in DRAWN_WITH.items()), reason=f"pictures were drawn with {DRAWN_WITH}"
+#: Versions that drew the snapshots; others draw slightly differently.
+SNAPSHOT_VERSIONS = {"textual": "8.2.8", "rich": "15.0.0"}
+requires_snapshot_versions = pytest.mark.skipif(
+    any(version(name) != drawn for name, drawn in SNAPSHOT_VERSIONS.items()),
+    reason=f"snapshots were drawn with {SNAPSHOT_VERSIONS}",
 )
-#: In a screenshot of Rich's: a style by its name, a segment of text, and the width of a character.
+#: In a screenshot of Rich: a style by its name, a segment of text, and the width of a character.
 _STYLE = re.compile(r"\.([\w-]+) \{([^}]*)\}")
 _TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" [^>]*clip-path="url\(#[\w-]+-line-(\d+)\)">([^<]*)</text>')
 _CHARACTER = 12.2
 #: A small terminal, and a wide one.
 SIZES = ((80, 24), (180, 50))
-#: Seconds that the cursor has to rest before an exchange is read.
+#: Seconds that the cursor must rest before an exchange is read.
 _SOON = 0.001
 
 
 @asynccontextmanager
 async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
-    """The application over a session that was read; what it shows has settled."""
+    """Run the application on a session, and wait until its screen has settled."""
     app = KproxyApp(session)
     with (
         patch.object(exchanges, "_CURSOR_REST_S", _SOON),
-        patch("textual.app.wait_for_idle", quiet),  # which waits until the processor is idle, 20 ms at least
-        patch("textual.pilot.wait_for_idle", quiet),
+        patch(
+            "textual.app.wait_for_idle", wait_until_idle
+        ),  # the original waits until the processor is idle, 20 ms at least
+        patch("textual.pilot.wait_for_idle", wait_until_idle),
     ):
         async with app.run_test(size=size) as pilot:
-            await settled(pilot)
+            await wait_until_settled(pilot)
             yield pilot
 
 
-async def quiet(*_: float) -> None:
-    """Wait until nothing is left to do but what waits for a thread, or for longer than the cursor has to rest."""
+async def wait_until_idle(*_: float) -> None:
+    """Wait until only threads and long timers are pending."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     await asyncio.sleep(2 * _SOON)
     while ready:  # noqa: ASYNC110 - no event tells
         await asyncio.sleep(0)
 
 
-async def settled(pilot: Pilot[None]) -> None:
-    """Wait until what was asked for is on the screen."""
+async def wait_until_settled(pilot: Pilot[None]) -> None:
+    """Wait until the screen shows all pending changes."""
     app = pilot.app
     assert isinstance(app, KproxyApp)
-    await quiet()
+    await wait_until_idle()
     app.session.work(1)
     app.refresh_screen()
     for _ in range(2):
-        await quiet()
+        await wait_until_idle()
         app.screen._on_timer_update()
-    await quiet()
+    await wait_until_idle()
 
 
-async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:
-    """Wait until something is true, twenty seconds at most."""
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    """Wait until the condition is true, at most twenty seconds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true"
         await pilot.pause(0.02)
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
     """Press keys, and let the screen settle."""
     await pilot.press(*keys)
-    await settled(pilot)
+    await wait_until_settled(pilot)
 
 
 def text(pilot: Pilot[None]) -> str:
-    """What the screen says, a line a row."""
+    """The text of the screen, one line per row."""
     rows = [""] * pilot.app.size.height
     for segment in segments(pilot):
         rows[segment.row] += " " * (segment.column - cell_len(rows[segment.row])) + segment.text
@@ -105,7 +108,7 @@ class Segment(NamedTuple):
 
 
 def segments(pilot: Pilot[None]) -> Iterator[Segment]:
-    """All text that is on the screen, without blanks alone, read from a screenshot."""
+    """All segments of text on the screen, read from a screenshot."""
     svg = pilot.app.export_screenshot()
     underlined = {name for name, style in _STYLE.findall(svg) if "underline" in style}
     for name, x, row, text in _TEXT.findall(svg):
@@ -113,21 +116,21 @@ def segments(pilot: Pilot[None]) -> Iterator[Segment]:
         yield Segment(int(row), column, html.unescape(text).replace("\xa0", " "), name in underlined)
 
 
-def told(pilot: Pilot[None]) -> str:
-    """What the user was told in passing."""
+def notifications_text(pilot: Pilot[None]) -> str:
+    """The text of all notifications."""
     return "\n".join(notification.message for notification in pilot.app._notifications)
 
 
-def assert_looks_as_kept(pilot: Pilot[None], name: str) -> None:
-    """Compare the screen with the picture of that name; KPROXY_SNAPSHOTS=update keeps it as it is now."""
+def assert_matches_snapshot(pilot: Pilot[None], name: str) -> None:
+    """Compare the screen with the snapshot of that name; KPROXY_SNAPSHOTS=update replaces the snapshot."""
     size = pilot.app.size
     path = SNAPSHOTS / f"{name}-{size.width}x{size.height}.svg"
-    drawn = pilot.app.export_screenshot(title=name) + "\n"
+    screenshot = pilot.app.export_screenshot(title=name) + "\n"
     if os.environ.get("KPROXY_SNAPSHOTS") == "update":
         path.parent.mkdir(exist_ok=True)
-        path.write_text(drawn, encoding="utf-8")
-    assert path.exists(), f"no picture {path.name}: KPROXY_SNAPSHOTS=update makes it; then look at it"
-    if path.read_text(encoding="utf-8") != drawn:
-        other = Path(os.environ.get("TMPDIR", "/tmp")) / f"kproxy-{path.name}"
-        other.write_text(drawn, encoding="utf-8")
-        raise AssertionError(f"the screen is not {path.name}: it is in {other}; KPROXY_SNAPSHOTS=update keeps that")
+        path.write_text(screenshot, encoding="utf-8")
+    assert path.exists(), f"no snapshot {path.name}: create it with KPROXY_SNAPSHOTS=update and look at it"
+    if path.read_text(encoding="utf-8") != screenshot:
+        new_path = Path(os.environ.get("TMPDIR", "/tmp")) / f"kproxy-{path.name}"
+        new_path.write_text(screenshot, encoding="utf-8")
+        raise AssertionError(f"the screen is not {path.name}: it is in {new_path}; KPROXY_SNAPSHOTS=update keeps that")

@@ -1,4 +1,4 @@
-"""A real terminal: a command in tmux, keys in, screen out."""
+"""A real terminal: run a command in tmux, press keys, read the screen."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import pytest
 from tests.peers.processes import until
 
 KPROXY = (sys.executable, "-m", "kproxy")
-#: What a shell that has run a command says then, with its exit status.
+#: What the shell prints after a command, with its exit status.
 _ENDED = "ended with status"
 
 
 class Terminal:
-    """A command in a window of its own, of so many columns and rows. Its own tmux server, which ends with it.
+    """A command in a terminal window, with a separate tmux server that ends with it.
 
     Args:
-        command: Run by a shell, so that pipes can be had: ``Terminal.of`` takes words.
+        command: A shell command, which may contain pipes.
         size: Columns and rows.
-        cwd: Where it runs.
-        env: Beside the environment of the tests.
+        cwd: Its working directory.
+        env: Additional environment variables.
     """
 
     def __init__(
@@ -45,37 +45,39 @@ class Terminal:
 
     def _tmux(self, *words: str) -> str:
         socket = Path(self._directory) / "tmux"
-        done = subprocess.run(
+        process = subprocess.run(
             ["tmux", "-u", "-S", str(socket), *words], capture_output=True, text=True, timeout=60, check=True
         )
-        return done.stdout
+        return process.stdout
 
     @property
     def screen(self) -> str:
-        """What is on it, a line each."""
+        """The text of the screen."""
         return self._tmux("capture-pane", "-p")
 
     @property
     def coloured(self) -> str:
-        """The same with the escape sequences of its colours; these go on from line to line."""
+        """The text of the screen with escape sequences of colours, which continue over lines."""
         return self._tmux("capture-pane", "-p", "-e", "-N")
 
     @property
     def copied(self) -> str:
-        """What was put on the terminal's clipboard last (OSC 52)."""
+        """The text that was last copied to the clipboard of the terminal (OSC 52)."""
         try:
             return self._tmux("show-buffer")
-        except subprocess.CalledProcessError:  # nothing was
+        except subprocess.CalledProcessError:  # nothing was copied
             return ""
 
     @property
     def lines(self) -> list[str]:
-        """The same, without blanks at the ends."""
+        """The lines of the screen, without trailing blanks."""
         return [line.rstrip() for line in self.screen.splitlines()]
 
     def press(self, *keys: str) -> None:
         """Press keys as tmux names them: ``j``, ``Enter``, ``Escape``, ``C-c``, ``Down``."""
-        self._tmux("send-keys", *(r"\;" if key == ";" else key for key in keys))  # it ends a command of tmux
+        self._tmux(
+            "send-keys", *(r"\;" if key == ";" else key for key in keys)
+        )  # a semicolon separates commands of tmux
 
     def write(self, text: str) -> None:
         """Type a text."""
@@ -85,15 +87,15 @@ class Terminal:
         """Change the size of the window."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def wait_for(self, shown: str | Callable[[str], object], *, seconds: float = 90) -> str:
-        """Wait until the screen has a text, or satisfies a condition; the screen then."""
+    def wait_for(self, expected: str | Callable[[str], object], *, seconds: float = 90) -> str:
+        """Wait until the screen has a text, or satisfies a condition; return the screen."""
 
-        def look() -> str:
+        def matching_screen() -> str:
             screen = self.screen
-            return screen if (shown in screen if isinstance(shown, str) else shown(screen)) else ""
+            return screen if (expected in screen if isinstance(expected, str) else expected(screen)) else ""
 
         try:
-            return until(f"{shown}", look, seconds=seconds, every=0.05)
+            return until(f"{expected}", matching_screen, seconds=seconds, every=0.05)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self.screen}") from None
 
@@ -108,8 +110,8 @@ class Terminal:
         return int(self._tmux("display-message", "-p", "#{pane_pid}"))
 
     def close(self) -> None:
-        """End the terminal, and with it what runs there."""
-        with suppress(subprocess.SubprocessError):  # it is gone
+        """Close the terminal and end its processes."""
+        with suppress(subprocess.SubprocessError):  # it has ended already
             self._tmux("kill-server")
         shutil.rmtree(self._directory)
 
@@ -138,7 +140,7 @@ def kproxy(
 
 
 def environment(directory: Path) -> Mapping[str, str]:
-    """Caches and control sockets of their own, so that neither the user's proxies nor those of other tests are seen."""
+    """Environment with separate caches and control sockets, to hide proxies of the user and of other tests."""
     directory.chmod(0o700)
     return {"XDG_RUNTIME_DIR": str(directory), "TMPDIR": str(directory), "XDG_CACHE_HOME": str(directory / "cache")}
 

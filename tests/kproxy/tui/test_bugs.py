@@ -1,4 +1,4 @@
-"""Captures of brokers with one bug each: the cause is on the first screen, its bytes are one key away."""
+"""Captures of brokers with one bug each: the first screen shows the cause, and one key shows its bytes."""
 
 from __future__ import annotations
 
@@ -14,47 +14,51 @@ from tests.kproxy.test_bug_captures import BUGS, FOUND
 from tests.kproxy.tui.screens import press, running, segments, text
 
 SMALL, LARGE = (80, 24), (180, 50)
-#: One conversation of each bug; of any client where the broken response was sent.
-EACH = tuple({name.partition("--")[0]: name for name in reversed(FOUND)}.values())
+#: One conversation per bug, with any client that got the broken response.
+ONE_PER_BUG = tuple({name.partition("--")[0]: name for name in reversed(FOUND)}.values())
 
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [*((name, SMALL) for name in EACH), ("batch-int32-length--java", LARGE), ("corrid-wrong--librdkafka", LARGE)],
+    [
+        *((name, SMALL) for name in ONE_PER_BUG),
+        ("batch-int32-length--java", LARGE),
+        ("corrid-wrong--librdkafka", LARGE),
+    ],
 )
-async def test_the_cause_is_on_the_screen_and_its_bytes_one_key_away(name: str, size: tuple[int, int]) -> None:
-    code, _, span, _, at = FOUND[name][0].finding[:5]
+async def test_screen_shows_the_cause_and_one_key_shows_its_bytes(name: str, size: tuple[int, int]) -> None:
+    code, _, span, _, expected_bytes = FOUND[name][0].finding[:5]
     assert span is not None
     session = session_of_capture(BUGS / f"{name}.pcap.gz")
     async with running(session, size) as pilot:
         cause, *_ = session.overviews.findings.sorted_causes()
         banner = re.split(r" 8 (?:Transactions|Txns) ", " ".join(text(pilot).split()))[1]
-        lasts = "it lasts: " if cause.lasts else ""
-        message = cause.finding.message[: 100 if lasts else None]  # a long one is cut
-        assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {lasts}{message}")
+        ongoing_text = "it lasts: " if cause.lasts else ""
+        message = cause.finding.message[: 100 if ongoing_text else None]  # a long message is truncated
+        assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {ongoing_text}{message}")
         await press(pilot, "exclamation_mark")
-        is_gap = span[0] == span[1]  # something is missing: the byte behind is marked
-        assert marked(pilot).startswith(at[:2] if is_gap else at)
-        shown = pilot.app.query_one(HexView).span
-        assert shown == span or is_gap
+        is_gap = span[0] == span[1]  # a missing field: the next byte is marked
+        assert marked_bytes(pilot).startswith(expected_bytes[:2] if is_gap else expected_bytes)
+        marked_span = pilot.app.query_one(HexView).span
+        assert marked_span == span or is_gap
 
 
-def marked(pilot: Pilot[None]) -> str:
+def marked_bytes(pilot: Pilot[None]) -> str:
     """The bytes that are underlined on the screen, as hex, in order."""
     return "".join(segment.text for segment in segments(pilot) if segment.is_underlined and len(segment.text) == 2)
 
 
-def test_no_bug_is_left_out() -> None:
-    everything = {path.name.partition("--")[0] for path in BUGS.glob("*.pcap.gz")} - {"none"}
-    assert {name.partition("--")[0] for name in EACH} == everything
+def test_every_bug_is_covered() -> None:
+    all_bugs = {path.name.partition("--")[0] for path in BUGS.glob("*.pcap.gz")} - {"none"}
+    assert {name.partition("--")[0] for name in ONE_PER_BUG} == all_bugs
 
 
-async def test_a_frame_that_repeats_a_finding_says_where_it_was_reported() -> None:
+async def test_repeated_finding_names_its_first_report() -> None:
     session = session_of_capture(CAPTURES / "metadata-v1-throttle-first.pcap.gz")
     async with running(session, LARGE) as pilot:
         await press(pilot, "G", "k")
-        shown = " ".join(text(pilot).split())
+        screen_text = " ".join(text(pilot).split())
         assert (
             "L005 again reported first at byte 98 of the stream of connection metadata-v1-throttle-first.pcap.gz-0"
-            in shown
+            in screen_text
         )

@@ -1,4 +1,4 @@
-"""The view of frames, key by key."""
+"""The view of frames and its keys."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from tests.kproxy.browse.sessions import (
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.tui.screens import (
     SIZES,
-    assert_looks_as_kept,
-    compares_pictures,
+    assert_matches_snapshot,
+    notifications_text,
     press,
+    requires_snapshot_versions,
     running,
-    settled,
     text,
-    told,
     until,
+    wait_until_settled,
 )
 
 BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
@@ -55,11 +55,14 @@ def bug() -> BrowseSession:
     return session_of_capture(BUG)
 
 
-def many(count: int = 100) -> list[Line]:
+def many_exchanges(count: int = 100) -> list[Line]:
     lines: list[Line] = []
     for number in range(count):
-        asked = request(number, at=number)
-        lines += [asked, response(asked, after_us=number, findings=[finding()] if number % 10 == 7 else [])]
+        request_line = request(number, at=number)
+        lines += [
+            request_line,
+            response(request_line, after_us=number, findings=[finding()] if number % 10 == 7 else []),
+        ]
     return lines
 
 
@@ -68,30 +71,30 @@ def table(app: KproxyApp) -> Table:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_bug_is_on_the_screen_and_its_bytes_two_keys_away(bug: BrowseSession, size: tuple[int, int]) -> None:
+async def test_screen_shows_the_bug_and_two_keys_show_its_bytes(bug: BrowseSession, size: tuple[int, int]) -> None:
     async with running(bug, size) as pilot:
         await press(pilot, "n")
         assert "L005" in text(pilot)
         await press(pilot, "enter")
-        shown = text(pilot)
-        assert "do not write throttle_time_ms in version 2" in shown or size[0] == 80
+        screen_text = text(pilot)
+        assert "do not write throttle_time_ms in version 2" in screen_text or size[0] == 80
         assert pilot.app.query_one(HexView).span == (8, 12)
         await press(pilot, "escape")
         assert table(pilot.app).display  # type: ignore[arg-type]
 
 
-@compares_pictures
+@requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
-async def test_frames_and_detail_look_as_kept(bug: BrowseSession, size: tuple[int, int]) -> None:
+async def test_frames_and_detail_match_snapshots(bug: BrowseSession, size: tuple[int, int]) -> None:
     async with running(bug, size) as pilot:
         await press(pilot, "n")
-        assert_looks_as_kept(pilot, "frames")
+        assert_matches_snapshot(pilot, "frames")
         await press(pilot, "enter")
-        assert_looks_as_kept(pilot, "detail")
+        assert_matches_snapshot(pilot, "detail")
 
 
-async def test_moving() -> None:
-    async with running(session_of(many())) as pilot:
+async def test_keys_move_the_cursor() -> None:
+    async with running(session_of(many_exchanges())) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         for keys, expected in (
             (["j"], 1), (["down", "down"], 3), (["k"], 2), (["G"], 99), (["up"], 98), (["g"], 0), (["end"], 99),
@@ -103,8 +106,8 @@ async def test_moving() -> None:
         assert rows.key == 18
 
 
-async def test_following_ends_when_the_cursor_moves() -> None:
-    session = session_of(many(5), phase=SourcePhase.LIVE)
+async def test_moving_the_cursor_ends_following() -> None:
+    session = session_of(many_exchanges(5), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, LinesSource)
     async with running(session) as pilot:
@@ -112,89 +115,95 @@ async def test_following_ends_when_the_cursor_moves() -> None:
         await press(pilot, "F")
         assert rows.cursor == 4
         source.add(request(50, at=50))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert rows.cursor == 5
         await press(pilot, "k")
         assert not rows.follow
         source.add(request(51, at=51))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert rows.cursor == 4
         assert "7 rows" in text(pilot)
 
 
-async def test_pausing_keeps_the_screen() -> None:
-    session = session_of(many(5))
+async def test_pause_freezes_the_screen() -> None:
+    session = session_of(many_exchanges(5))
     source = session.source
     assert isinstance(source, LinesSource)
     async with running(session) as pilot:
         await press(pilot, "space")
         source.add(request(50, client_id="newcomer"))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert "newcomer" not in text(pilot)
         assert "PAUSED" in text(pilot)
         await press(pilot, "space")
         assert "newcomer" in text(pilot)
 
 
-async def test_a_request_that_waits_counts_up() -> None:
+async def test_duration_of_a_waiting_request_counts_up() -> None:
     waiting = request(1, at=(time.time_ns() - BEGAN) / SECOND - 5)
     async with running(session_of([waiting], phase=SourcePhase.LIVE)) as pilot:
-        first = re.search(r"([\d.]+) s\b", text(pilot).splitlines()[3])
-        assert first is not None
-        assert float(first[1]) >= 5
-        await until(pilot, lambda: first[0] not in text(pilot).splitlines()[3])
+        first_duration = re.search(r"([\d.]+) s\b", text(pilot).splitlines()[3])
+        assert first_duration is not None
+        assert float(first_duration[1]) >= 5
+        await until(pilot, lambda: first_duration[0] not in text(pilot).splitlines()[3])
         assert "1 waiting" in text(pilot)
 
 
-def late(asked: RequestLine, why: str) -> LateResponse:
+def late_response(request_line: RequestLine, why: str) -> LateResponse:
     return LateResponse(
-        asked.connection_id, asked.correlation_id, asked.ts, timestamp(BEGAN + 6 * SECOND), 2, "rebalance", why
+        request_line.connection_id,
+        request_line.correlation_id,
+        request_line.ts,
+        timestamp(BEGAN + 6 * SECOND),
+        2,
+        "rebalance",
+        why,
     )
 
 
 WHY = "it may wait for the other members, but the rebalance timeout of 5 s has passed"
 
 
-@compares_pictures
+@requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
-async def test_a_late_response_looks_as_kept(size: tuple[int, int]) -> None:
-    asked = request(1, api="JoinGroup", api_key=11, api_version=5)
-    session = session_of([request(0), response(request(0)), asked])
-    session.source.late[asked.connection_id] = late(asked, WHY)
+async def test_late_response_matches_its_snapshot(size: tuple[int, int]) -> None:
+    join = request(1, api="JoinGroup", api_key=11, api_version=5)
+    session = session_of([request(0), response(request(0)), join])
+    session.source.late[join.connection_id] = late_response(join, WHY)
     async with running(session, size) as pilot:
         await press(pilot, "j")
-        assert_looks_as_kept(pilot, "late")
+        assert_matches_snapshot(pilot, "late")
 
 
-async def test_why_a_response_is_late_is_shown_until_it_arrives() -> None:
-    asked = request(1, api="JoinGroup", api_key=11)
-    session = session_of([asked], phase=SourcePhase.LIVE)
+async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
+    join = request(1, api="JoinGroup", api_key=11)
+    session = session_of([join], phase=SourcePhase.LIVE)
     async with running(session) as pilot:
         assert "late:" not in text(pilot)
-        session.source.late[asked.connection_id] = late(request(2), WHY)  # of another request
-        await settled(pilot)
+        session.source.late[join.connection_id] = late_response(request(2), WHY)  # of a different request
+        await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
         for why in (WHY, "the broker has not answered on this connection yet"):
-            session.source.late[asked.connection_id] = late(asked, why)
+            session.source.late[join.connection_id] = late_response(join, why)
             await until(pilot, lambda why=why: f"late: rebalance  {why}" in text(pilot))  # type: ignore[misc]
             await until(pilot, lambda: "2 more wait behind it" in text(pilot))
             await press(pilot, "2")
             await until(pilot, lambda why=why: why[:60] in text(pilot))  # type: ignore[misc]
             await press(pilot, "1")
         assert isinstance(session.source, LinesSource)
-        session.source.add(response(asked))
-        await settled(pilot)
+        session.source.add(response(join))
+        await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
 
 
-async def test_writing_a_filter() -> None:
-    async with running(session_of(many())) as pilot:
+async def test_filter_line_completes_and_reports_errors() -> None:
+    async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, "slash", *"laten")
         assert "latency" in text(pilot).splitlines()[-2]
         await press(pilot, "tab", *">")
         await press(pilot, *"oops", "enter")
-        line, below = text(pilot).splitlines()[-3:-1]
-        assert below.index("^^^^") == line.index("oops")
+        line, marker_row = text(pilot).splitlines()[-3:-1]
+        assert marker_row.index("^^^^") == line.index("oops")
         assert "column 12" in text(pilot)
         field = pilot.app.query_one(Input)
         field.value = "latency>=95us"
@@ -208,33 +217,33 @@ async def test_writing_a_filter() -> None:
 
 
 @pytest.mark.parametrize("view", ["1", "2"])
-async def test_a_filter_typed_at_once_is_written_whole(view: str) -> None:
-    async with running(session_of(many())) as pilot:
+async def test_filter_line_keeps_quickly_typed_keys(view: str) -> None:
+    async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, view)
         app = pilot.app
-        for character in "/a/1 :nq":  # no key waits for what the one before it did
+        for character in "/a/1 :nq":  # keys do not wait for earlier ones
             app.post_message(events.Key(_character_to_key(character), character))
         await until(pilot, lambda: app.query_one(Input).value.endswith("q"))
         assert app.query_one(Input).value == "a/1 :nq"
         assert "tab complete" in text(pilot).splitlines()[-1]
-        await press(pilot, "escape", "colon", "slash")  # the command palette has a line of its own
-        assert [each.value for each in app.screen.query(Input)] == ["/"]
+        await press(pilot, "escape", "colon", "slash")  # the command palette has its own input line
+        assert [field.value for field in app.screen.query(Input)] == ["/"]
         await press(pilot, "backspace", *"filter")
         await until(pilot, lambda: "key /" in text(pilot))
         await press(pilot, "enter")
         await until(pilot, lambda: "tab complete" in text(pilot))
 
 
-async def test_only_findings() -> None:
-    async with running(session_of(many())) as pilot:
+async def test_key_limits_rows_to_findings() -> None:
+    async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, "z")
         assert len(table(pilot.app).rows) == 10  # type: ignore[arg-type]
         await press(pilot, "z")
         assert len(table(pilot.app).rows) == 100  # type: ignore[arg-type]
 
 
-async def test_sorting() -> None:
-    async with running(session_of(many())) as pilot:
+async def test_keys_sort_rows() -> None:
+    async with running(session_of(many_exchanges())) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await press(pilot, "o", "l")
         assert rows.key == 99
@@ -244,8 +253,8 @@ async def test_sorting() -> None:
         assert rows.key == 0
 
 
-async def test_a_click_on_a_title_sorts() -> None:
-    async with running(session_of(many()), (180, 50)) as pilot:
+async def test_click_on_a_title_sorts() -> None:
+    async with running(session_of(many_exchanges()), (180, 50)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         titles = text(pilot).splitlines()
         y = next(number for number, line in enumerate(titles) if "latency" in line)
@@ -256,30 +265,30 @@ async def test_a_click_on_a_title_sorts() -> None:
         await pilot.click(offset=(x, y))
         await until(pilot, lambda: rows.key == 0)
         assert "latency▲" in text(pilot)
-        await pilot.click(offset=(titles[y].index("what"), y))  # which has no order
-        await settled(pilot)
+        await pilot.click(offset=(titles[y].index("what"), y))  # a column without an order
+        await wait_until_settled(pilot)
         assert rows.key == 0
 
 
-async def test_kinds_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_changes_the_kind_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     session = session_of([request(0), request(1, at=1.5), request(2, at=2)])
     try:
         async with running(session, (180, 50)) as pilot:
-            shown = []
+            columns = []
             for _ in range(5):
                 lines = text(pilot).splitlines()
                 title = next(line for line in lines if " API " in line and "req size" in line)
-                shown.append(
+                columns.append(
                     (" ".join(title.split()[:2]), *(line.split()[0] for line in lines[lines.index(title) + 1 :][:3]))
                 )
                 await press(pilot, "t")
-                await settled(pilot)
+                await wait_until_settled(pilot)
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert shown == [
+    assert columns == [
         ("time UTC", "01:53:20.000", "01:53:21.500", "01:53:22.000"),
         ("time EST", "20:53:20.000", "20:53:21.500", "20:53:22.000"),
         ("since start", "0.000000", "1.500000", "2.000000"),
@@ -288,23 +297,23 @@ async def test_kinds_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-async def test_rows_of_several_days_have_dates() -> None:
+async def test_rows_of_several_days_show_dates() -> None:
     async with running(session_of([request(0), request(1, at=86_400)]), (180, 50)) as pilot:
         assert "11-21 01:53:20.000" in text(pilot)
         assert "11-22 01:53:20.000" in text(pilot)
 
 
-async def test_a_note_is_shown() -> None:
-    session = session_of(many())
+async def test_note_is_shown() -> None:
+    session = session_of(many_exchanges())
     async with running(session, (180, 50)) as pilot:
         await press(pilot, "semicolon", *"odd", "enter")
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert "; odd" in text(pilot)
         assert "note: odd" in text(pilot)
 
 
-async def test_marks_and_notes() -> None:
-    session = session_of(many())
+async def test_keys_set_marks_and_notes() -> None:
+    session = session_of(many_exchanges())
     async with running(session) as pilot:
         await press(pilot, "j", "m", "G", "semicolon", *"odd", "enter")
         assert session.notes[1].marked
@@ -316,17 +325,17 @@ async def test_marks_and_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "beginning"),
+    ("letter", "start"),
     [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
 )
-async def test_copying(bug: BrowseSession, letter: str, beginning: str) -> None:
+async def test_copies_an_exchange(bug: BrowseSession, letter: str, start: str) -> None:
     async with running(bug) as pilot:
         await press(pilot, "n", "y", letter)
         await until(pilot, lambda: bool(pilot.app.clipboard))
-        assert pilot.app.clipboard.startswith(beginning)
+        assert pilot.app.clipboard.startswith(start)
 
 
-async def test_saving(bug: BrowseSession, tmp_path: Path) -> None:
+async def test_saves_visible_rows(bug: BrowseSession, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"
     async with running(bug) as pilot:
         await press(pilot, "z", "w")
@@ -340,15 +349,15 @@ async def test_saving(bug: BrowseSession, tmp_path: Path) -> None:
         await press(pilot, "w")
         pilot.app.screen.query_one(Input).value = str(path)
         await press(pilot, "enter")
-        await until(pilot, lambda: "choose another name" in told(pilot))
+        await until(pilot, lambda: "choose another name" in notifications_text(pilot))
         await press(pilot, "w")
         pilot.app.screen.query_one(Input).value = str(path.with_suffix(".pcap"))
         await press(pilot, "enter")
-        await until(pilot, lambda: "4 frames written" in told(pilot))
+        await until(pilot, lambda: "4 frames written" in notifications_text(pilot))
         assert path.with_suffix(".pcap").read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
 
 
-async def test_fields_and_bytes_point_at_each_other(bug: BrowseSession) -> None:
+async def test_fields_and_bytes_follow_each_other(bug: BrowseSession) -> None:
     async with running(bug, (180, 50)) as pilot:
         await press(pilot, "n", "enter")
         detail, bytes_ = pilot.app.query_one(DetailPane), pilot.app.query_one(HexView)
@@ -367,20 +376,20 @@ async def test_fields_and_bytes_point_at_each_other(bug: BrowseSession) -> None:
         assert pilot.app.query_one("#request", expect_type=None).query_one(FieldTree).has_focus  # type: ignore[arg-type]
 
 
-async def test_the_mouse(bug: BrowseSession) -> None:
+async def test_mouse_selects_rows_and_bytes(bug: BrowseSession) -> None:
     async with running(bug, (120, 40)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await pilot.click(rows, offset=(20, 4))
         assert rows.cursor == 3
-        await settled(pilot)
+        await wait_until_settled(pilot)
         await pilot.click(HexView, offset=(12, 3))
         assert pilot.app.query_one(HexView).cursor >= 0
         await pilot.double_click(rows, offset=(20, 3))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert pilot.app.query_one(ExchangeView).has_class("whole")
 
 
-async def test_help_and_commands(bug: BrowseSession) -> None:
+async def test_shows_help_and_commands(bug: BrowseSession) -> None:
     async with running(bug) as pilot:
         await press(pilot, "question_mark")
         assert "next finding" in text(pilot)
@@ -390,31 +399,31 @@ async def test_help_and_commands(bug: BrowseSession) -> None:
         await until(pilot, lambda: "Only findings" in text(pilot))
 
 
-async def test_hostile_names_are_shown_as_escapes() -> None:
-    asked = request(1, client_id="\x1b[2J[red]x", api="Fetch", group_id="a\nb\u202e")
-    async with running(session_of([asked])) as pilot:
-        shown = text(pilot)
-        assert "\x1b" not in shown
-        assert "\\x1b[2J" in shown
-        assert "group a\\n" in shown
+async def test_hostile_names_are_escaped() -> None:
+    hostile_request = request(1, client_id="\x1b[2J[red]x", api="Fetch", group_id="a\nb\u202e")
+    async with running(session_of([hostile_request])) as pilot:
+        screen_text = text(pilot)
+        assert "\x1b" not in screen_text
+        assert "\\x1b[2J" in screen_text
+        assert "group a\\n" in screen_text
 
 
-async def test_lines_that_have_not_changed_need_not_be_drawn_anew(bug: BrowseSession) -> None:
+async def test_refresh_without_changes_keeps_the_screen(bug: BrowseSession) -> None:
     async with running(bug, (80, 24)) as pilot:
-        await press(pilot, "n")  # by now there is a scroll bar, and less room for columns
-        drawn = text(pilot)
+        await press(pilot, "n")  # now there is a scroll bar, and less room for columns
+        screen_text = text(pilot)
         table(pilot.app).refresh()  # type: ignore[arg-type]
-        await settled(pilot)
-        assert text(pilot) == drawn
+        await wait_until_settled(pilot)
+        assert text(pilot) == screen_text
 
 
-async def test_sizes_are_those_of_each_frame() -> None:
-    asked = request(1, size=123)
-    async with running(session_of([asked, response(asked, size=4567), request(2, size=89)])) as pilot:
-        head, first, second = text(pilot).splitlines()[2:5]
-        requests, responses = head.index("req size"), head.index("resp size")
-        assert first[requests : requests + 18].split() == ["123", "B", "4.6", "KB"]
-        assert second[requests : requests + 18].split() == ["89", "B"]
+async def test_rows_show_the_sizes_of_each_frame() -> None:
+    request_line = request(1, size=123)
+    async with running(session_of([request_line, response(request_line, size=4567), request(2, size=89)])) as pilot:
+        header, first_row, second_row = text(pilot).splitlines()[2:5]
+        requests, responses = header.index("req size"), header.index("resp size")
+        assert first_row[requests : requests + 18].split() == ["123", "B", "4.6", "KB"]
+        assert second_row[requests : requests + 18].split() == ["89", "B"]
         assert responses > requests
         await press(pilot, "o")
         assert "request and response together" in text(pilot)

@@ -1,4 +1,4 @@
-"""The filter: it is shown, narrows every view, adds up on the way, and is left step by step."""
+"""The filter is shown in every view, narrows it, is extended by enter, and reverted step by step by escape."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tests.kproxy.browse.sessions import finding, request, response, session_of
 from tests.kproxy.tui.screens import press, running, text
 
 
-def mixed() -> BrowseSession:
+def mixed_session() -> BrowseSession:
     lines: list[Line] = []
     for number in range(12):
         name = "audit" if number % 3 == 0 else "shop"
         api, key = ("Heartbeat", 12) if number % 2 else ("Fetch", 1)
-        asked = request(number, at=number, client_id=name, api=api, api_key=key, connection_id=f"n-{number % 3}",
+        request_line = request(number, at=number, client_id=name, api=api, api_key=key, connection_id=f"n-{number % 3}",
                         group_id=f"group-of-{name}")  # fmt: skip
-        lines += [asked, response(asked, findings=[finding()] if number == 3 else [])]
+        lines += [request_line, response(request_line, findings=[finding()] if number == 3 else [])]
     return session_of(lines)
 
 
-def filter_of(session: BrowseSession) -> str:
+def filter_text(session: BrowseSession) -> str:
     return str(session.visible.filter or "")
 
 
-async def test_the_filter_is_on_the_screen_in_every_view() -> None:
-    session = mixed()
+async def test_every_view_shows_the_filter() -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=audit"))
     async with running(session) as pilot:
         for key in "1234567":
             await press(pilot, key)
-            shown = text(pilot)
-            assert "filter client_id=audit  4 shown of 12" in shown, key
-            assert "c clear" in shown
+            screen_text = text(pilot)
+            assert "filter client_id=audit  4 shown of 12" in screen_text, key
+            assert "c clear" in screen_text
         await press(pilot, "c")
         assert "filter client_id" not in text(pilot)
         await press(pilot, "1", "z")
@@ -46,41 +46,41 @@ async def test_the_filter_is_on_the_screen_in_every_view() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "there", "not_there"),
+    ("key", "expected", "unexpected"),
     [("2", ["#0"], ["#1 ", "#2 "]), ("3", ["Heartbeat"], ["Fetch"]), ("5", ["group-of-audit"], ["group-of-shop"]),
      ("6", ["S001"], []), ("7", ["audit"], ["shop"])],
 )  # fmt: skip
-async def test_overviews_are_of_what_matches(key: str, there: list[str], not_there: list[str]) -> None:
-    session = mixed()
+async def test_overviews_cover_only_matching_rows(key: str, expected: list[str], unexpected: list[str]) -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=audit and api=Heartbeat"))
     async with running(session) as pilot:
         await press(pilot, key)
-        shown = "\n".join(text(pilot).splitlines()[3:])
-        assert all(each in shown for each in there)
-        assert not any(each in shown for each in not_there)
+        screen_text = "\n".join(text(pilot).splitlines()[3:])
+        assert all(fragment in screen_text for fragment in expected)
+        assert not any(fragment in screen_text for fragment in unexpected)
 
 
-async def test_nothing_that_matches_is_said_with_the_way_out() -> None:
-    session = mixed()
+async def test_explains_a_filter_without_matches() -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=nobody"))
     async with running(session) as pilot:
-        for key, what in (("1", "rows"), ("3", "APIs"), ("4", "topics")):
+        for key, items in (("1", "rows"), ("3", "APIs"), ("4", "topics")):
             await press(pilot, key)
-            shown = text(pilot)
-            assert f"No {what} match the filter client_id=nobody; there are 12 rows." in shown
-            assert "Press c to clear the filter, or / to edit it." in shown
+            screen_text = text(pilot)
+            assert f"No {items} match the filter client_id=nobody; there are 12 rows." in screen_text
+            assert "Press c to clear the filter, or / to edit it." in screen_text
         await press(pilot, "c", "1")
         assert "audit" in text(pilot)
 
 
-async def test_enter_on_an_overview_adds_to_the_filter_and_esc_takes_it_back() -> None:
-    session = mixed()
+async def test_enter_in_an_overview_extends_the_filter_and_escape_reverts() -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=audit"))
     async with running(session) as pilot:
         app = pilot.app
         assert isinstance(app, KproxyApp)
         await press(pilot, "3", "enter")
-        assert filter_of(session) == 'client_id=audit and api="Fetch"'
+        assert filter_text(session) == 'client_id=audit and api="Fetch"'
         assert len(session.visible) == 2
         await press(pilot, "2", "enter")
         assert len(session.visible) == 2
@@ -88,54 +88,54 @@ async def test_enter_on_an_overview_adds_to_the_filter_and_esc_takes_it_back() -
         assert app.view.title == "Connections"
         await press(pilot, "1", "escape")
         assert app.view.title == "APIs"
-        assert filter_of(session) == "client_id=audit"
+        assert filter_text(session) == "client_id=audit"
         await press(pilot, "escape")
         assert app.view.title == "Frames"
-        assert filter_of(session) == "client_id=audit"
+        assert filter_text(session) == "client_id=audit"
         await press(pilot, "escape")
-        assert filter_of(session) == ""
+        assert filter_text(session) == ""
 
 
-async def test_a_filter_with_or_is_kept_whole() -> None:
-    session = mixed()
+async def test_extending_a_filter_with_or_adds_parentheses() -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=nobody or client_id=audit"))
     async with running(session) as pilot:
         await press(pilot, "3", "enter")
         assert session.visible.filter == parse('(client_id=nobody or client_id=audit) and api="Fetch"')
 
 
-async def test_a_row_that_the_filter_leaves_out_is_shown_and_the_filter_comes_back() -> None:
-    session = mixed()
+async def test_jump_to_an_excluded_row_suspends_the_filter() -> None:
+    session = mixed_session()
     session.visible.choose(parse("client_id=shop"))
     async with running(session) as pilot:
         await press(pilot, "j")
         await press(pilot, "exclamation_mark")
         view = pilot.app.query_one(ExchangeView)
-        assert (filter_of(session), view.row) == ("", 3)
+        assert (filter_text(session), view.row) == ("", 3)
         await press(pilot, "escape")
-        assert (filter_of(session), view.row) == ("client_id=shop", 2)
+        assert (filter_text(session), view.row) == ("client_id=shop", 2)
 
 
-async def test_a_filter_that_is_written_anew_is_left_at_once() -> None:
-    session = mixed()
+async def test_escape_clears_an_edited_filter_at_once() -> None:
+    session = mixed_session()
     async with running(session) as pilot:
         await press(pilot, "3", "enter", "slash")
         pilot.app.query_one(Input).value += " and client_id=shop"
         await press(pilot, "enter")
-        assert filter_of(session) == 'api="Fetch" and client_id=shop'
+        assert filter_text(session) == 'api="Fetch" and client_id=shop'
         assert len(session.visible) == 4
         await press(pilot, "escape")
-        assert filter_of(session) == ""
+        assert filter_text(session) == ""
         assert "Frames" in pilot.app.view.title  # type: ignore[attr-defined]
 
 
-async def test_rows_that_are_not_there_are_explained() -> None:
-    for phase, said in (
+async def test_explains_empty_views() -> None:
+    for phase, message in (
         (SourcePhase.ENDED, "given contains no Kafka traffic."),
         (SourcePhase.LIVE, "given is still empty"),
     ):
         async with running(session_of([], phase=phase)) as pilot:
-            assert said in text(pilot)
+            assert message in text(pilot)
     async with running(session_of([request(1)])) as pilot:
         await press(pilot, "4")
         assert "given has no topics." in text(pilot)

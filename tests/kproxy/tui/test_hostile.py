@@ -1,4 +1,4 @@
-"""Whatever a trace or a capture holds: the application goes on, and nothing but text reaches the terminal."""
+"""With hostile traces and captures the application keeps running, and only text reaches the terminal."""
 
 from __future__ import annotations
 
@@ -20,65 +20,71 @@ from kproxy.tui.app import KproxyApp
 from tests.kproxy.browse.sessions import session_of
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.tui import hostile_files
-from tests.kproxy.tui.screens import press, running, settled, text, until
+from tests.kproxy.tui.screens import press, running, text, until, wait_until_settled
 
 SIZES = ((80, 24), (180, 50), (40, 10))
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 2))])
-async def test_a_hostile_trace(tmp_path: Path, seed: int) -> None:
+async def test_shows_a_hostile_trace(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(hostile_files.trace(random))
     session = BrowseSession(TraceSource([path]))
     async with running(session, random.choice(SIZES)) as pilot:
         await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
-        await visit(pilot, random)
+        await visit_all_views(pilot, random)
     session.source.close()
 
 
 @pytest.mark.parametrize("seed", range(1))
-async def test_a_hostile_capture(tmp_path: Path, seed: int) -> None:
+async def test_shows_a_hostile_capture(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "capture.pcap.gz"
     path.write_bytes(gzip.compress(hostile_files.capture(random)))
-    async with running(session_of(as_far_as_it_goes(path)), random.choice(SIZES)) as pilot:
-        await visit(pilot, random)
+    async with running(session_of(readable_lines(path)), random.choice(SIZES)) as pilot:
+        await visit_all_views(pilot, random)
 
 
-async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
+async def test_skips_a_line_of_ten_megabytes(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
-    good = (hostile_files.CAPTURES / "trace-1.jsonl").read_bytes()
+    valid_lines = (hostile_files.CAPTURES / "trace-1.jsonl").read_bytes()
     path.write_bytes(
-        good + b'{"kind":"request","note":"' + b"x" * 10_000_000 + b'"}\n' + b"y" * 10_000_000 + b"\n" + good
+        valid_lines
+        + b'{"kind":"request","note":"'
+        + b"x" * 10_000_000
+        + b'"}\n'
+        + b"y" * 10_000_000
+        + b"\n"
+        + valid_lines
     )
     session = BrowseSession(TraceSource([path]))
     async with running(session) as pilot:
         await until(pilot, lambda: session.source.store.progress[0] == path.stat().st_size)
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert f"{2 * len(session.index.at) // 2:,} rows" in text(pilot)
         assert session.bad == 2
     session.source.close()
 
 
-async def test_a_text_that_is_too_long_to_wrap_is_cut() -> None:
+async def test_truncates_text_that_is_too_long_to_wrap() -> None:
     lines = lines_of(hostile_files.CAPTURES / "metadata-retry-loop.pcap.gz", detail=Detail.RAW)
-    asked = next(line for line in lines if isinstance(line, RequestLine))
-    async with running(session_of([msgspec.structs.replace(asked, client_id="x" * 500_000)])) as pilot:
-        shown = str(pilot.app.query_one("#wrong Static", Static).content)
-    assert "x" * 3_000 in shown
-    assert len(shown) < 5_000
+    request_line = next(line for line in lines if isinstance(line, RequestLine))
+    async with running(session_of([msgspec.structs.replace(request_line, client_id="x" * 500_000)])) as pilot:
+        shown_text = str(pilot.app.query_one("#wrong Static", Static).content)
+    assert "x" * 3_000 in shown_text
+    assert len(shown_text) < 5_000
 
 
-def as_far_as_it_goes(path: Path) -> Iterator[Line]:
+def readable_lines(path: Path) -> Iterator[Line]:
     try:
         yield from lines_of(path, detail=Detail.RAW)
     except CaptureError:
         return
 
 
-async def visit(pilot: Pilot[None], random: Random) -> None:
-    """Look at everything there is."""
+async def visit_all_views(pilot: Pilot[None], random: Random) -> None:
+    """Open all views and press random keys."""
     app = pilot.app
     assert isinstance(app, KproxyApp)
     for key in "1234567":
@@ -94,7 +100,7 @@ async def visit(pilot: Pilot[None], random: Random) -> None:
         assert_only_text(pilot)
         await press(pilot, "enter", *random.choices(("j", "l", "h", "tab", "r", "G", "k"), k=4))
         assert_only_text(pilot)
-        await press(pilot, "enter")  # a value in a window of its own, if the cursor is on one
+        await press(pilot, "enter")  # a value in a separate window, if the cursor is on one
         assert_only_text(pilot)
         await pilot.press("escape", "escape")
     await press(pilot, "o", random.choice("tls"))
@@ -102,10 +108,10 @@ async def visit(pilot: Pilot[None], random: Random) -> None:
 
 
 def assert_only_text(pilot: Pilot[None]) -> None:
-    """Nothing on the screen that a terminal would act on; markup is shown, not followed."""
-    shown = text(pilot)
-    for line in shown.splitlines():
+    """Check that the screen has no control characters, and that markup is shown as text."""
+    screen_text = text(pilot)
+    for line in screen_text.splitlines():
         assert line.isprintable(), ascii(line)
-    assert shown.count(hostile_files.MARK) == shown.count(f"]{hostile_files.MARK}") + shown.count(
+    assert screen_text.count(hostile_files.MARK) == screen_text.count(f"]{hostile_files.MARK}") + screen_text.count(
         f"passwd{hostile_files.MARK}"
     )

@@ -1,4 +1,4 @@
-"""A live view: what it says before there is traffic, how it follows, how it is left."""
+"""Live views: messages before there is traffic, following, and quitting."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kproxy.tui.app import KproxyApp
 from kproxy.tui.exchanges import ExchangeView
 from kproxy.tui.table import Table
 from tests.kproxy.browse.sessions import LinesSource, request, session_of
-from tests.kproxy.tui.screens import press, running, settled, text, until
+from tests.kproxy.tui.screens import press, running, text, until, wait_until_settled
 
 
-class Stream(LinesSource):
-    """Traffic that goes on; leaving it stops something if `warns`."""
+class StreamSource(LinesSource):
+    """A source with ongoing traffic; quitting warns if `warns` is set."""
 
     is_stream = True
     warns: str | None = None
@@ -32,102 +32,102 @@ class Stream(LinesSource):
         return self.warns
 
 
-def live(count: int) -> tuple[BrowseSession, Stream]:
-    source = Stream([request(number) for number in range(count)])
+def live_session(count: int) -> tuple[BrowseSession, StreamSource]:
+    source = StreamSource([request(number) for number in range(count)])
     session = BrowseSession(source)
     session.work(1)
     return session, source
 
 
-async def test_a_stream_is_followed_from_the_start_until_the_cursor_moves_up() -> None:
-    session, source = live(3)
+async def test_follows_a_stream_until_the_cursor_moves_up() -> None:
+    session, source = live_session(3)
     async with running(session) as pilot:
         rows = pilot.app.query_one("#exchanges", Table)
         source.add(request(10))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert (rows.cursor, rows.follow) == (3, True)
         assert "FOLLOW" in text(pilot).splitlines()[0]
         await press(pilot, "k")
         source.add(request(11))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert (rows.cursor, rows.follow) == (2, False)
         assert "FOLLOW" not in text(pilot)
 
 
-async def test_a_stream_that_begins_empty_is_followed_too() -> None:
-    session, source = live(0)
+async def test_follows_a_stream_that_is_empty_at_first() -> None:
+    session, source = live_session(0)
     async with running(session) as pilot:
         source.add(*(request(number) for number in range(60)))
-        await settled(pilot)
+        await wait_until_settled(pilot)
         assert pilot.app.query_one("#exchanges", Table).cursor == 59
 
 
-async def test_what_is_not_a_stream_is_not_followed() -> None:
+async def test_does_not_follow_other_sources() -> None:
     async with running(session_of([request(1), request(2)], phase=SourcePhase.LIVE)) as pilot:
         rows = pilot.app.query_one("#exchanges", Table)
         assert (rows.cursor, rows.follow) == (0, False)
 
 
-async def test_an_exchange_that_is_looked_at_stays() -> None:
+async def test_viewed_exchange_stays_selected() -> None:
     for keys in (("enter",), ("tab",)):
-        session, source = live(3)
+        session, source = live_session(3)
         async with running(session) as pilot:
             await press(pilot, *keys)
             source.add(request(10))
-            await settled(pilot)
+            await wait_until_settled(pilot)
             assert pilot.app.query_one(ExchangeView).row == 2, keys
 
 
-async def test_leaving_asks_only_if_that_stops_something() -> None:
-    session, source = live(1)
+async def test_quitting_asks_only_if_it_stops_something() -> None:
+    session, source = live_session(1)
     async with running(session) as pilot:
         await press(pilot, "q")
         await until(pilot, lambda: not pilot.app.is_running)
-    session, source = live(1)
+    session, source = live_session(1)
     source.warns = "Quitting stops the proxy 127.0.0.1:9092 and closes 2 connections."
-    for answer, leaves in (("escape", False), ("n", False), ("q", True), ("y", True), ("enter", True)):
+    for key, quits in (("escape", False), ("n", False), ("q", True), ("y", True), ("enter", True)):
         async with running(session) as pilot:
             app = pilot.app
             assert isinstance(app, KproxyApp)
             await press(pilot, "q")
             await until(pilot, lambda app=app: len(app.screen_stack) == 2)  # type: ignore[misc]
-            await settled(pilot)
+            await wait_until_settled(pilot)
             assert "Quitting stops the proxy 127.0.0.1:9092 and closes 2 connections." in text(pilot)
-            await pilot.press(answer)
+            await pilot.press(key)
             await until(pilot, lambda app=app: len(app.screen_stack) < 2)  # type: ignore[misc]
-            if leaves:
+            if quits:
                 await until(pilot, lambda app=app: not app.is_running)  # type: ignore[misc]
-            assert app.is_running is not leaves
+            assert app.is_running is not quits
 
 
-async def test_ctrl_c_does_not_ask() -> None:
-    session, source = live(1)
+async def test_ctrl_c_quits_without_asking() -> None:
+    session, source = live_session(1)
     source.warns = "Quitting stops the proxy."
     async with running(session) as pilot:
         await pilot.press("ctrl+c")
         await until(pilot, lambda: not pilot.app.is_running)
 
 
-async def test_a_window_that_is_left_keeps_its_keys() -> None:
+async def test_unfocused_window_keeps_its_keys() -> None:
     async with running(session_of([request(1), request(2)])) as pilot:
-        pilot.app.post_message(events.AppBlur())  # so does a session in a browser begin
-        await settled(pilot)
+        pilot.app.post_message(events.AppBlur())  # a session in a browser starts like this
+        await wait_until_settled(pilot)
         assert pilot.app.query_one("#exchanges", Table).has_focus
         assert "/ filter" in text(pilot).splitlines()[-1]
 
 
-async def test_the_screen_can_be_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ctrl_l_redraws_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(session_of([request(1), request(2)])) as pilot:
-        drawn: list[str] = []
+        exports: list[str] = []
         console = Console(width=pilot.app.size.width, file=io.StringIO(), record=True)
 
-        def display(_: object, update: RenderableType) -> None:
+        def record_display(_: object, update: RenderableType) -> None:
             console.print(update)
-            drawn.append(console.export_text())
+            exports.append(console.export_text())
 
-        monkeypatch.setattr(pilot.app, "_display", display)
-        await settled(pilot)
-        drawn.clear()
+        monkeypatch.setattr(pilot.app, "_display", record_display)
+        await wait_until_settled(pilot)
+        exports.clear()
         await press(pilot, "ctrl+l")
-        first, *_, last = filter(None, map(str.strip, text(pilot).splitlines()))
-        assert any(first in each and last in each for each in drawn)
+        first_row, *_, last_row = filter(None, map(str.strip, text(pilot).splitlines()))
+        assert any(first_row in export and last_row in export for export in exports)

@@ -1,4 +1,4 @@
-"""The views of what a trace sums up to."""
+"""The views of overviews."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ from tests.kproxy.browse.sessions import finding, request, session_of, session_o
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import told
 from tests.kproxy.transactions.told_transactions import STORY
-from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, compares_pictures, press, running, text, until
+from tests.kproxy.tui.screens import (
+    SIZES,
+    assert_matches_snapshot,
+    press,
+    requires_snapshot_versions,
+    running,
+    text,
+    until,
+)
 
 CAPTURES = Path(__file__).parents[3] / "captures"
 STALL = CAPTURES / "join-group-never-synced.pcap.gz"
@@ -33,24 +41,27 @@ VIEWS = (
 )  # fmt: skip
 
 
-@compares_pictures
+@requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
-async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
+async def test_each_view_matches_its_snapshot(size: tuple[int, int]) -> None:
     for key, name, capture in VIEWS:
         session = session_of(told(STORY)) if capture is None else session_of_capture(capture)
         async with running(session, size) as pilot:
             await press(pilot, key)
             await until(pilot, lambda view=pilot.app.view: bool(view._listed))  # type: ignore[attr-defined, misc]
-            assert_looks_as_kept(pilot, name)
+            assert_matches_snapshot(pilot, name)
 
 
-async def test_what_lasts_is_first_in_the_banner_the_view_and_for_the_key() -> None:
-    asked, *bad = (request(number, findings=[finding("error", "L003")] if number else []) for number in range(5))
-    late = FindingLine(
-        v=1, ts=bad[-1].ts, connection_id=asked.connection_id, code="C004", name="never-answered", severity="error",
-        message="no answer", direction="request", offset=asked.offset,
+async def test_ongoing_cause_comes_first() -> None:
+    unanswered, *requests_with_findings = (
+        request(number, findings=[finding("error", "L003")] if number else []) for number in range(5)
+    )
+    finding_line = FindingLine(
+        v=1, ts=requests_with_findings[-1].ts, connection_id=unanswered.connection_id,
+        code="C004", name="never-answered", severity="error",
+        message="no answer", direction="request", offset=unanswered.offset,
     )  # fmt: skip
-    async with running(session_of([asked, *bad, late]), (120, 40)) as pilot:
+    async with running(session_of([unanswered, *requests_with_findings, finding_line]), (120, 40)) as pilot:
         await until(pilot, lambda: "C004 never-answered 1x it lasts: no answer" in text(pilot))
         assert text(pilot).index("C004 never-answered 1x") < text(pilot).index("L003")
         await press(pilot, "!")
@@ -59,25 +70,25 @@ async def test_what_lasts_is_first_in_the_banner_the_view_and_for_the_key() -> N
         await until(pilot, lambda: "seen: once, it lasts" in text(pilot))
 
 
-def shown(session: BrowseSession) -> list[str]:
+def visible_apis(session: BrowseSession) -> list[str]:
     rows: VisibleRows = session.visible
     exchanges = (session.exchange(rows[position]) for position in range(len(rows)))
     return [exchange.frame.api or "?" if exchange.frame else "event" for exchange in exchanges if exchange is not None]
 
 
-async def test_enter_shows_the_frames_of_a_thing() -> None:
+async def test_enter_shows_the_frames_of_an_item() -> None:
     session = session_of_capture(BUG)
     async with running(session) as pilot:
         await press(pilot, "3", "enter")
-        assert set(shown(session)) == {"ApiVersions"}
+        assert set(visible_apis(session)) == {"ApiVersions"}
         assert "4 shown" in text(pilot)
         await press(pilot, "escape", "2", "j", "enter")
-        assert shown(session)[-2:] == ["FindCoordinator", "event"]
+        assert visible_apis(session)[-2:] == ["FindCoordinator", "event"]
         await press(pilot, "c", "7", "enter")
-        assert len(set(shown(session))) > 1
+        assert len(set(visible_apis(session))) > 1
 
 
-async def test_a_finding_leads_to_its_frame_its_page_and_all_its_frames() -> None:
+async def test_finding_links_to_its_frames_and_its_page() -> None:
     session = session_of_capture(BUG)
     async with running(session) as pilot:
         await press(pilot, "6")
@@ -88,38 +99,38 @@ async def test_a_finding_leads_to_its_frame_its_page_and_all_its_frames() -> Non
         table = pilot.app.query_one("#exchanges", Table)
         exchange = session.exchange(table.key)  # type: ignore[arg-type]
         assert exchange is not None
-        assert [each.code for each in exchange.findings] == ["L005"]
+        assert [entry.code for entry in exchange.findings] == ["L005"]
         await press(pilot, "6", "s")
-        assert shown(session) == ["Metadata", "Metadata"]
+        assert visible_apis(session) == ["Metadata", "Metadata"]
         await press(pilot, "escape", "exclamation_mark")
         assert table.key == exchange.row
 
 
-async def test_the_cause_of_the_newest_generations_is_shown() -> None:
+async def test_groups_show_the_cause_of_recent_generations() -> None:
     async with running(session_of_capture(STALL)) as pilot:
         await press(pilot, "5")
-        shown = text(pilot)
-        assert "generation 1" in shown
-        assert "joined" in shown
+        screen_text = text(pilot)
+        assert "generation 1" in screen_text
+        assert "joined" in screen_text
 
 
-async def test_the_timeline_leads_to_frames() -> None:
+async def test_timeline_links_to_frames() -> None:
     session = session_of_capture(STALL)
     async with running(session) as pilot:
         await press(pilot, "5")
         assert "billing" in text(pilot)
         await press(pilot, "tab")
-        line = pilot.app.query_one(Timeline)
-        assert line.has_focus
-        whole = line._window
+        timeline = pilot.app.query_one(Timeline)
+        assert timeline.has_focus
+        full_window = timeline._window
         await press(pilot, "plus", "plus", "greater_than_sign", "less_than_sign", "minus")
-        assert line._window is not None
-        assert whole is not None
-        assert line._window.length < whole.length
+        assert timeline._window is not None
+        assert full_window is not None
+        assert timeline._window.length < full_window.length
         await press(pilot, "0", "j", "k", "l", "h")
-        assert line._window == whole
+        assert timeline._window == full_window
         await press(pilot, "enter")
-        assert shown(session)
+        assert visible_apis(session)
         table = pilot.app.query_one("#exchanges", Table)
         exchange = session.exchange(table.key)  # type: ignore[arg-type]
         assert exchange is not None
@@ -127,13 +138,13 @@ async def test_the_timeline_leads_to_frames() -> None:
         assert exchange.request.api == "JoinGroup"
 
 
-async def test_the_view_of_transactions_leads_to_frames() -> None:
+async def test_transactions_link_to_frames() -> None:
     session = session_of(told(STORY))
     async with running(session, (160, 40)) as pilot:
         await press(pilot, "8")
-        seen = text(pilot)
-        assert "holds t[0] for 25.0 s" in seen
-        assert "(producer 4)" in seen
+        screen_text = text(pilot)
+        assert "holds t[0] for 25.0 s" in screen_text
+        assert "(producer 4)" in screen_text
         await press(pilot, "o", "c")
         assert "client: pay-client at 10.0.0.103" in text(pilot)
         await press(pilot, "enter")
@@ -143,7 +154,7 @@ async def test_the_view_of_transactions_leads_to_frames() -> None:
         assert pilot.app.query_one("#exchanges", Table).cursor is not None
 
 
-async def test_a_view_can_be_sorted_and_clicked() -> None:
+async def test_view_can_be_sorted_and_clicked() -> None:
     async with running(session_of_capture(BUG)) as pilot:
         app = pilot.app
         assert isinstance(app, KproxyApp)
@@ -159,7 +170,7 @@ async def test_a_view_can_be_sorted_and_clicked() -> None:
         assert app.view.title == "Frames"
 
 
-async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
+async def test_click_on_a_title_sorts_by_that_column() -> None:
     async with running(session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz"), (180, 50)) as pilot:
         await press(pilot, "3")
         view = pilot.app.view  # type: ignore[attr-defined]
@@ -170,7 +181,9 @@ async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
             rows = (view._listed.cells(position) for position in range(len(view._listed)))
             return ["".join(piece for piece, _ in cells[number]).strip() for cells in rows]
 
-        y, line = next(found for found in enumerate(text(pilot).splitlines()) if " p50 " in found[1])
+        y, line = next(
+            numbered_row for numbered_row in enumerate(text(pilot).splitlines()) if " p50 " in numbered_row[1]
+        )
         await pilot.click(offset=(line.index("API"), y))
         await until(pilot, lambda: column("API") == sorted(column("API")))
         await pilot.click(offset=(line.index("API"), y))
@@ -180,20 +193,20 @@ async def test_a_click_on_a_title_sorts_by_what_the_column_shows() -> None:
         await pilot.click(offset=(line.index("p50"), y))
 
         def medians() -> list[float]:
-            return [float(number) * units[unit] for number, _, unit in (each.partition(" ") for each in column("p50"))]
+            return [float(number) * units[unit] for number, _, unit in (cell.partition(" ") for cell in column("p50"))]
 
         await until(pilot, lambda: medians() == sorted(medians(), reverse=True))
         assert column("API")[0] == "Fetch"
 
 
-async def test_what_is_not_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_view_counts_unlisted_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 1)
     async with running(session_of_capture(BUG)) as pilot:
         await press(pilot, "2")
         assert "2 older closed connections not listed" in text(pilot)
 
 
-def test_bars() -> None:
+def test_bars_fit_their_width() -> None:
     assert bars([9, 1, 8, 4], 3) == bars([1, 8, 4], 3)
     assert len(bars([0, 0, 1], 20)) == 3
     assert bars([0, 0], 5) == ""
@@ -203,7 +216,7 @@ def test_bars() -> None:
     assert downsample([], 5) == []
 
 
-async def test_the_view_of_groups_shows_which_member_holds_which_records() -> None:
+async def test_groups_show_the_records_that_members_hold() -> None:
     topic = "iQ2TY3LnUY29Lbs4b27PzA"
     story = f"""
     > ShareGroupHeartbeat v1 {{"group_id": "work", "member_id": "m-1", "member_epoch": 0}}

@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Access control of the web application."""
 
 import socket
 
@@ -12,7 +12,7 @@ from kproxy.web.access import AccessControl, is_same_origin
     ["127.0.0.1:8092", "localhost:8092", "[::1]:8092", "localhost", "LOCALHOST:1", "10.1.2.3:8092", "desk.lan:9000",
      socket.gethostname()],
 )  # fmt: skip
-def test_a_server_goes_by_numbers_and_its_own_names_on_any_port(host: str) -> None:
+def test_accepts_addresses_and_own_names_on_any_port(host: str) -> None:
     assert AccessControl("desk.lan", 8092).is_own_host(host)
 
 
@@ -20,29 +20,31 @@ def test_a_server_goes_by_numbers_and_its_own_names_on_any_port(host: str) -> No
     "host",
     ["", "evil.example", "evil.example:8092", "127.0.0.1.evil.example", "localhost.evil.example", "[::1", "[x]:1"],
 )
-def test_it_goes_by_no_name_of_somebody_else(host: str) -> None:
+def test_rejects_other_host_names(host: str) -> None:
     assert not AccessControl(None, 8092).is_own_host(host)
 
 
-def test_every_server_has_a_key_of_its_own() -> None:
-    one, two = AccessControl(None, 8092), AccessControl(None, 8093)
-    assert len(one.token) >= 43
-    assert one.token != two.token
-    assert one.cookie != two.cookie
-    assert one.is_key(one.token)
-    assert not any(one.is_key(given) for given in (two.token, "", None, one.token[:-1], one.token + "x", "\udcff", "é"))
+def test_every_server_has_its_own_token() -> None:
+    first, second = AccessControl(None, 8092), AccessControl(None, 8093)
+    assert len(first.token) >= 43
+    assert first.token != second.token
+    assert first.cookie != second.cookie
+    assert first.is_key(first.token)
+    assert not any(
+        first.is_key(token) for token in (second.token, "", None, first.token[:-1], first.token + "x", "\udcff", "é")
+    )
 
 
-def test_the_key_is_in_the_url_or_in_its_own_cookie() -> None:
-    door = AccessControl(None, 8092)
-    assert door.is_open_to({"token": door.token}, {})
-    assert door.is_open_to({}, {"kproxy-8092": door.token})
-    assert not door.is_open_to({}, {"kproxy-8093": door.token, "token": door.token})
-    assert not door.is_open_to({"kproxy-8092": door.token}, {})
+def test_accepts_the_token_in_the_url_or_in_its_cookie() -> None:
+    access = AccessControl(None, 8092)
+    assert access.is_open_to({"token": access.token}, {})
+    assert access.is_open_to({}, {"kproxy-8092": access.token})
+    assert not access.is_open_to({}, {"kproxy-8093": access.token, "token": access.token})
+    assert not access.is_open_to({"kproxy-8092": access.token}, {})
 
 
 @pytest.mark.parametrize(
-    ("origin", "same"),
+    ("origin", "expected"),
     [
         ("http://localhost:8092", True),
         ("http://localhost", False),
@@ -54,5 +56,5 @@ def test_the_key_is_in_the_url_or_in_its_own_cookie() -> None:
         (None, False),
     ],
 )
-def test_a_session_begins_on_a_page_of_this_server(origin: str | None, same: bool) -> None:
-    assert is_same_origin(origin, "localhost:8092") == same
+def test_accepts_only_the_origin_of_this_server(origin: str | None, expected: bool) -> None:
+    assert is_same_origin(origin, "localhost:8092") == expected

@@ -1,4 +1,4 @@
-"""Clients to send to a broker; `run` sends one and says what came back."""
+"""Real clients; `run` runs one and returns its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.peers.kafka import Tools
 from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import JS, absent, go_program, node_modules
 
-#: Module here -> package that it needs.
+#: Module of this package -> package that it needs.
 PYTHON_CLIENTS = {"confluent": "confluent_kafka", "kafka_python": "kafka", "aio": "aiokafka"}
 #: Commands of tests/peers/go.
 GO_CLIENTS = ("franz", "kafkago", "sarama")
@@ -25,7 +25,7 @@ Report = dict[str, int]
 
 
 def missing(client: str) -> str | None:
-    """Why a client cannot run here, or None."""
+    """The reason why a client cannot run, or None."""
     if client == "java":
         return absent("java", "mvn")
     if client == "kafkajs":
@@ -39,7 +39,7 @@ def missing(client: str) -> str | None:
 
 
 def run(client: str, release: str, bootstrap: str, topic: str, *sasl: str) -> Report:
-    """Make a topic, produce to it, consume in a group that grows to two members, describe the topic, delete it.
+    """Create a topic, produce to it, consume in a group that grows to two members, describe the topic, delete it.
 
     Args:
         client: One of `ALL`.
@@ -62,11 +62,11 @@ def run(client: str, release: str, bootstrap: str, topic: str, *sasl: str) -> Re
 
 
 def python_client(name: str, *arguments: str) -> str:
-    """Run a module of this package in a process of its own; its standard output."""
+    """Run a module of this package in a separate process; return its standard output."""
     return _program([sys.executable, "-m", f"{__name__}.{name}", *arguments])
 
 
 def _program(command: list[str], environment: dict[str, str] | None = None) -> str:
-    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=180, env=environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=180, env=environment)
+    assert process.returncode == 0, process.stderr
+    return process.stdout

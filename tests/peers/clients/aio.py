@@ -51,7 +51,7 @@ async def produce(producer: AIOKafkaProducer, topic: str) -> int:
 
 
 async def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Records consumed, and how many members had partitions in the end: the second joins when the first has some.
+    """Return the number of consumed records, and of members with partitions: the second joins when the first has some.
 
     A record that comes twice, as it may over a rebalance, is counted once.
     """
@@ -60,13 +60,15 @@ async def consume(base: dict[str, Any], session: run.Session, expected: int) -> 
     consumed: set[tuple[int, int]] = set()
     async with asyncio.timeout(run.DEADLINE_SECONDS), asyncio.TaskGroup() as joining:
         await members[0].start()
-        joining.create_task(members[1].start())  # comes to its end while the first goes on polling
+        joining.create_task(members[1].start())  # completes while the first one keeps polling
         while len(consumed) < expected or not all(member.assignment() for member in members):
             for member in members:
-                got = await member.getmany(timeout_ms=100) if member.assignment() else {}
-                consumed.update((record.partition, record.offset) for records in got.values() for record in records)
-                if got:
-                    with contextlib.suppress(CommitFailedError):  # a rebalance has just taken the partitions away
+                messages = await member.getmany(timeout_ms=100) if member.assignment() else {}
+                consumed.update(
+                    (record.partition, record.offset) for records in messages.values() for record in records
+                )
+                if messages:
+                    with contextlib.suppress(CommitFailedError):  # a rebalance has just revoked the partitions
                         await member.commit()
             await asyncio.sleep(0.01)
     sharing = sum(bool(member.assignment()) for member in members)

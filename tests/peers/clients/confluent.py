@@ -18,7 +18,7 @@ def main() -> None:
         base |= {
             "sasl.mechanism": session.mechanism, "sasl.username": session.user, "sasl.password": session.password,
         }  # fmt: skip
-    admin = AdminClient(base)  # its answers come only while it lives
+    admin = AdminClient(base)  # its futures complete only while it exists
     admin.create_topics([NewTopic(session.topic, run.PARTITIONS, 1)])[session.topic].result(run.CALL_SECONDS)
 
     produced = 0
@@ -49,14 +49,14 @@ def produce(producer: Producer, topic: str) -> int:
             topic, message.value, message.key, headers=message.headers,
             on_delivery=lambda error, _: errors.append(error) if error else None,
         )  # fmt: skip
-    left = producer.flush(run.CALL_SECONDS)
-    assert not left
+    pending = producer.flush(run.CALL_SECONDS)
+    assert not pending
     assert not errors, errors
     return len(sent)
 
 
 def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Records consumed, and how many members had partitions in the end: the second joins when the first has some.
+    """Return the number of consumed records, and of members with partitions: the second joins when the first has some.
 
     A record that comes twice, as it may over a rebalance, is counted once.
     """
@@ -64,12 +64,14 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[
     members = [Consumer(base | settings | {"fetch.wait.max.ms": 100}) for _ in range(2)]
     members[0].subscribe([session.topic])
     consumed: set[tuple[int | None, int | None]] = set()
-    end, joined = run.deadline(), False
-    while (len(consumed) < expected or not all(m.assignment() for m in members)) and time.monotonic() < end:
-        if not joined and members[0].assignment():
+    deadline_time, members_with_partitions = run.deadline(), False
+    while (
+        len(consumed) < expected or not all(consumer.assignment() for consumer in members)
+    ) and time.monotonic() < deadline_time:
+        if not members_with_partitions and members[0].assignment():
             members[1].subscribe([session.topic])
-            joined = True
-        for member in members[: 1 + joined]:
+            members_with_partitions = True
+        for member in members[: 1 + members_with_partitions]:
             batch = member.consume(500, 0.1)
             errors = [message.error() for message in batch if message.error()]
             assert not errors, errors
@@ -83,7 +85,7 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[
 
 
 def commit(member: Consumer) -> None:
-    """Commit, unless a rebalance has just taken the partitions away: who has them next consumes the records again."""
+    """Commit, unless a rebalance has just revoked the partitions: their next owner consumes the records again."""
     try:
         member.commit(asynchronous=False)
     except KafkaException as error:

@@ -38,7 +38,7 @@ def main() -> None:
         admin.alter_user_scram_credentials([credential])[session.user].result(run.CALL_SECONDS)
     setting = ConfigEntry("ssl.key.password", session.password, incremental_operation=AlterConfigOpType.SET)
     broker = ConfigResource("broker", "1", incremental_configs=[setting])
-    with contextlib.suppress(KafkaException):  # no TLS here, so the broker may well refuse it
+    with contextlib.suppress(KafkaException):  # the broker may reject it without TLS
         admin.incremental_alter_configs([broker])[broker].result(run.CALL_SECONDS)
 
 

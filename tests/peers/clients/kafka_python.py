@@ -57,7 +57,7 @@ def produce(producer: KafkaProducer, topic: str) -> int:
 
 
 def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Records consumed, and how many members had partitions: the second joins when the first has read all.
+    """Return the numbers of consumed records and of members with partitions: the second joins when the first is done.
 
     Each in a thread: a poll that waits for the group blocks. Two races of the client (3.0.12) are kept out: a poll
     whose time ends while its member gets its partitions may lose them (8 of 173 runs that polled for 100 ms), and a
@@ -65,26 +65,26 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[
     """
     settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
     quick = {"fetch_max_wait_ms": 100, "heartbeat_interval_ms": 300, "metadata_max_age_ms": 1000}
-    consumed, joined, end = 0, 0, run.deadline()
+    consumed, has_joined, end = 0, 0, run.deadline()
 
     def member(number: int) -> None:
-        nonlocal consumed, joined
+        nonlocal consumed, has_joined
         consumer = KafkaConsumer(session.topic, **base, **settings, **quick)
         assigned = False
-        while joined < 2 and time.monotonic() < end:
-            got = sum(map(len, consumer.poll(1000).values()))
-            consumed += got
-            if got:
+        while has_joined < 2 and time.monotonic() < end:
+            records = sum(map(len, consumer.poll(1000).values()))
+            consumed += records
+            if records:
                 consumer.commit()
             if not assigned and consumer.assignment() and (number or consumed >= expected):
-                joined, assigned = joined + 1, True
+                has_joined, assigned = has_joined + 1, True
                 if not number:
-                    second.submit(member, 1)
+                    second_member.submit(member, 1)
         consumer.close()
 
-    with ThreadPoolExecutor(1) as second:
+    with ThreadPoolExecutor(1) as second_member:
         member(0)
-    return consumed, joined
+    return consumed, has_joined
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A client that logs in, asks for the topics for some seconds, and prints ``ok`` or why it could not.
+"""A client that logs in, lists the topics for some seconds, and prints ``ok`` or the reason of the failure.
 
 ``python -m tests.peers.clients.login LIBRARY HOST:PORT SECONDS MECHANISM USER SECRET``; LIBRARY is confluent or
 kafka_python, SECRET a password or, with OAUTHBEARER, a token.
@@ -22,12 +22,12 @@ def main() -> None:
     args = parser.parse_args()
     connect = {"confluent": confluent, "kafka_python": kafka_python}[args.library]
     try:
-        ask = connect(args.bootstrap, args.mechanism, args.user, args.secret)
-        ends = time.monotonic() + float(args.seconds)
-        ask()
-        while time.monotonic() < ends:
+        list_topics = connect(args.bootstrap, args.mechanism, args.user, args.secret)
+        end_time = time.monotonic() + float(args.seconds)
+        list_topics()
+        while time.monotonic() < end_time:
             time.sleep(0.25)
-            ask()
+            list_topics()
     except Exception as error:  # noqa: BLE001
         print(f"failed: {type(error).__name__}")  # noqa: T201 - not its text, which may have the secret
     else:

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PARTITIONS = 3
-EACH = 20  # records per partition
-RECORDS = PARTITIONS * EACH
+RECORDS_PER_PARTITION = 20  # records per partition
+RECORDS = PARTITIONS * RECORDS_PER_PARTITION
 
 
 @dataclass(frozen=True, kw_only=True)
 class Login:
-    """Where to, and as whom.
+    """The address and the credentials of a login.
 
     Attributes:
         mechanism: Of SASL; "" is none.
@@ -46,7 +46,7 @@ class Login:
 
     @property
     def protocol(self) -> str:
-        """As Kafka names it."""
+        """The security protocol, as Kafka names it."""
         return {(0, 0): "PLAINTEXT", (0, 1): "SSL", (1, 0): "SASL_PLAINTEXT", (1, 1): "SASL_SSL"}[
             bool(self.mechanism), bool(self.ca)
         ]
@@ -91,9 +91,9 @@ def confluent(login: Login) -> int:
     consumer = Consumer(base | {"group.id": f"g-{login.topic}", "auto.offset.reset": "earliest"})
     consumer.subscribe([login.topic])
     values: list[int] = []
-    end = time.monotonic() + login.seconds
-    while len(values) < RECORDS and time.monotonic() < end:
-        values += [int(each.value()) for each in consumer.consume(RECORDS, 0.5) if each.error() is None]
+    deadline = time.monotonic() + login.seconds
+    while len(values) < RECORDS and time.monotonic() < deadline:
+        values += [int(message.value()) for message in consumer.consume(RECORDS, 0.5) if message.error() is None]
     consumer.close()
     return len(set(values))
 
@@ -121,8 +121,8 @@ def kafka_python(login: Login) -> int:
     sent = [
         producer.send(login.topic, str(number).encode(), partition=number % PARTITIONS) for number in range(RECORDS)
     ]
-    for each in sent:
-        each.get(login.seconds)
+    for future in sent:
+        future.get(login.seconds)
     producer.close()
     consumer = KafkaConsumer(login.topic, **base, group_id=f"g-{login.topic}", auto_offset_reset="earliest",
                              consumer_timeout_ms=int(1000 * login.seconds))  # fmt: skip
@@ -132,7 +132,7 @@ def kafka_python(login: Login) -> int:
 
 
 def aiokafka(login: Login) -> int:
-    """Sends a record now and then, as long as `login` says; it does not renew its session (KIP-368)."""
+    """Send a record from time to time, for `login.seconds`; aiokafka does not reauthenticate (KIP-368)."""
     from aiokafka import AIOKafkaProducer
     from aiokafka.helpers import create_ssl_context
 

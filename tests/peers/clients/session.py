@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 MESSAGES = 100
-#: A client that has not got everything by then has failed.
+#: A client that has not consumed everything by then has failed.
 DEADLINE_SECONDS = 90
 SCRAM_ITERATIONS = 4096
 #: A single call of a client has failed by then.
@@ -49,7 +49,7 @@ class Message:
 
 
 def session() -> Session:
-    """From the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("bootstrap")
     parser.add_argument("topic")

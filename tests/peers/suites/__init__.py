@@ -1,1 +1,1 @@
-"""Clients' own integration suites, run against a broker that is there: test -> "passed", or what else it did."""
+"""Integration suites of clients, run with an existing broker: test -> "passed", or a different outcome."""

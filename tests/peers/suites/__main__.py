@@ -1,4 +1,4 @@
-"""Runs clients' own integration suites directly and through `kproxy --advertise`, and compares them test by test.
+"""Run integration suites of clients directly and through `kproxy --advertise`, and compare them test by test.
 
     python -m tests.peers.suites [SUITE ...] [--rounds 2] [--brokers N] [--release 4.3.1] [--directory DIR]
 
@@ -30,7 +30,7 @@ from tests.peers.suites.comparison import (
     run_directly,
     run_through,
     trace_problems,
-    unsteady,
+    unsteady_tests,
 )
 
 SECONDS = 900
@@ -46,61 +46,61 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--release", default=RELEASES[0], help=f"of Kafka (default {RELEASES[0]})")
     parser.add_argument("--directory", type=Path, help="default: a new temporary one")
     options = parser.parse_args(arguments)
-    chosen = options.suites or list(SUITES)
-    if unknown := sorted(set(chosen) - SUITES.keys()):
-        parser.error(f"unknown suite {unknown[0]}: use {', '.join(SUITES)}")
-    for name in chosen:
+    suites = options.suites or list(SUITES)
+    if unknown_names := sorted(set(suites) - SUITES.keys()):
+        parser.error(f"unknown suite {unknown_names[0]}: use {', '.join(SUITES)}")
+    for name in suites:
         if reason := missing() or SUITES[name].missing:
             sys.stderr.write(f"{name} {reason}\n")
             return 2
     directory = options.directory or Path(tempfile.mkdtemp(prefix="kproxy-suites-"))
     problems = 0
-    for name in chosen:
+    for name in suites:
         suite = SUITES[name]
         brokers = options.brokers or suite.brokers
         problems += compare(suite, directory / f"{name}-{brokers}", options.release, brokers, options.rounds)
-    say(f"traces and output of the suites: {directory}")
+    print_line(f"traces and output of the suites: {directory}")
     return 1 if problems else 0
 
 
 def compare(suite: Suite, directory: Path, release: str, brokers: int, rounds: int) -> int:
-    """Run one suite both ways, in turns; print what came of it. Gives the number of problems."""
+    """Run one suite directly and through kproxy, in turns; print the results. Return the number of problems."""
     directory.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="brokers-", dir=directory))
+    run_directory = Path(tempfile.mkdtemp(prefix="brokers-", dir=directory))
     cluster = Cluster(
-        release, place, brokers, suite.properties, first=0
-    )  # the node id that kafka-python's suite expects
+        release, run_directory, brokers, suite.properties, first=0
+    )  # the node id that the suite of kafka-python expects
     direct: list[Run] = []
     through: list[Run] = []
-    say(f"{suite.client}, Kafka {release}, {brokers} broker(s)")
+    print_line(f"{suite.client}, Kafka {release}, {brokers} broker(s)")
     try:
         for number in range(2 * rounds):
-            proxied = number % 4 in (1, 2)  # directly, through, through, directly: neither always comes first
-            runs, go, way = (through, run_through, "through") if proxied else (direct, run_directly, "directly")
-            place = Path(tempfile.mkdtemp(prefix=f"{way}-", dir=directory)) / "run"
-            run = go(suite.run, cluster, place, seconds=SECONDS)
+            proxied = number % 4 in (1, 2)  # direct, proxied, proxied, direct: neither always comes first
+            runs, run_suite, mode = (through, run_through, "through") if proxied else (direct, run_directly, "directly")
+            run_directory = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=directory)) / "run"
+            run = run_suite(suite.run, cluster, run_directory, seconds=SECONDS)
             runs.append(run)
-            say(f"  {way:8}  {run.counts():10}  {run.seconds:4.0f} s  {place}")
+            print_line(f"  {mode:8}  {run.counts():10}  {run.seconds:4.0f} s  {run_directory}")
             for test, outcome in run.failed().items():
-                say(f"            {test}: {outcome[:100]}")
+                print_line(f"            {test}: {outcome[:100]}")
     finally:
         cluster.kill()
     counted = [", ".join(dict.fromkeys(run.counts() for run in runs)) for runs in (direct, through)]
-    say(f"| {suite.client} | {brokers} | {counted[0]} | {counted[1]} |")
-    found = [f"differs: {test}: {text}" for test, text in differences(direct, through).items()]
+    print_line(f"| {suite.client} | {brokers} | {counted[0]} | {counted[1]} |")
+    trace_findings = [f"differs: {test}: {text}" for test, text in differences(direct, through).items()]
     for run in through:
-        found += trace_problems(run.trace or [])
-    for line in found:
-        say(f"  {line}")
-    for test, text in unsteady(direct, through).items():
-        say(f"  varies: {test}: {text}")
+        trace_findings += trace_problems(run.trace or [])
+    for line in trace_findings:
+        print_line(f"  {line}")
+    for test, text in unsteady_tests(direct, through).items():
+        print_line(f"  varies: {test}: {text}")
     findings = sum((other_findings(run.trace or []) for run in through), Counter[tuple[str, str, str]]())
     for (code, name, blame), count in sorted(findings.items()):
-        say(f"  finding: {count} x {code} {name}, blame {blame}")
-    return len(found)
+        print_line(f"  finding: {count} x {code} {name}, blame {blame}")
+    return len(trace_findings)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

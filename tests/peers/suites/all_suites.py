@@ -1,4 +1,4 @@
-"""The suites by name, and what is known of each."""
+"""The suites by name, with their known failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.peers.toolchains import absent
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite, and what is known of it.
+    """A suite, and its known failures.
 
     Attributes:
         client: Its name and version.
@@ -75,7 +75,7 @@ SUITES = {
 
 
 def verdict(outcome: str) -> str:
-    """What an outcome amounts to: "passed", "skipped" or "failed"."""
+    """Classify an outcome: "passed", "skipped" or "failed"."""
     if outcome == "passed":
         return outcome
     return "skipped" if outcome.lower().startswith(("skip", "ignored")) else "failed"

@@ -1,4 +1,4 @@
-"""kafka-python's integration suite, from the source distribution that belongs to the client.
+"""The integration suite of kafka-python, from the source distribution of the client.
 
 Left out are its tests of SASL and TLS: they start a Kafka of their own with such listeners.
 """
@@ -51,10 +51,10 @@ def run(
         release: Of Kafka.
     """
     with tarfile.open(_source()) as source:
-        # Python before 3.11.4 has no filters; the hash of this file is known.
+        # Python before 3.11.4 has no extraction filters; the hash of this file is pinned.
         source.extractall(directory, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     [root] = directory.glob("kafka_python-*")
-    (root / "test" / "__init__.py").touch()  # else Python's own package of that name is found first
+    (root / "test" / "__init__.py").touch()  # otherwise Python's own package of that name is found first
     (root / "test" / "service.py").write_text(SERVICE)
     environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": release, "KAFKA_ROOT": str(root)}
     report = directory / "report.xml"
@@ -64,34 +64,36 @@ def run(
         dies_with_us([*command, *(f"test/integration/{name}" for name in files)]),
         cwd=root, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
     )  # fmt: skip
-    return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
+    return {test_case.get("name", ""): _outcome(test_case) for test_case in ET.parse(report).iter("testcase")}
 
 
 def _outcome(case: ET.Element) -> str:
-    troubles = [f"{each.tag}: {each.get('message')}" for each in case if each.tag in ("failure", "error", "skipped")]
-    return "; ".join(troubles) or "passed"
+    problems = [
+        f"{element.tag}: {element.get('message')}" for element in case if element.tag in ("failure", "error", "skipped")
+    ]
+    return "; ".join(problems) or "passed"
 
 
 def version() -> str:
-    """The release that is pinned."""
-    return _pinned()[1]
+    """The pinned release."""
+    return pinned_release()[1]
 
 
-def _pinned() -> re.Match[str]:
+def pinned_release() -> re.Match[str]:
     pinned = re.search(r"^kafka-python==(\S+)(?: *\\\n +--hash=\S+)+", CONSTRAINTS.read_text(), re.MULTILINE)
     assert pinned is not None
     return pinned
 
 
 def _source() -> Path:
-    """The source distribution; it has the hash that is pinned, or is not taken."""
-    pinned = _pinned()
+    """The source distribution; it must have the pinned hash."""
+    pinned = pinned_release()
     source = cache() / f"kafka_python-{pinned[1]}.tar.gz"
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
-        wanted = source.with_suffix(".txt")
-        wanted.write_text(pinned[0])
+        expected_hash = source.with_suffix(".txt")
+        expected_hash.write_text(pinned[0])
         options = ["-q", "--no-deps", "--no-binary", "kafka-python", "--require-hashes"]
-        command = [sys.executable, "-m", "pip", "download", *options, "-r", wanted, "-d", source.parent]
+        command = [sys.executable, "-m", "pip", "download", *options, "-r", expected_hash, "-d", source.parent]
         subprocess.run(command, check=True, timeout=300)
     return source

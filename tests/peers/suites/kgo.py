@@ -1,4 +1,4 @@
-"""franz-go's tests of its client, kgo: from the module that tests/peers/go names."""
+"""The tests of franz-go's client, kgo, from the module that tests/peers/go names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import GO, cache
 
 PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
-#: As many as its tests of groups and transactions move; half a million without it.
+#: The number of records in its tests of groups and transactions; half a million by default.
 RECORDS = 20_000
 
 
@@ -30,19 +30,19 @@ def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
         directory: For what it prints.
         seconds: It is given.
     """
-    built = cache() / "go" / "kgo.test"
-    subprocess.run(["go", "test", "-mod=readonly", "-c", "-o", built, PACKAGE], cwd=GO, check=True, timeout=600)
-    listed = ["go", "list", "-mod=readonly", "-f", "{{.Dir}}", PACKAGE]
-    source = subprocess.run(listed, cwd=GO, check=True, capture_output=True, text=True).stdout.strip()
+    program = cache() / "go" / "kgo.test"
+    subprocess.run(["go", "test", "-mod=readonly", "-c", "-o", program, PACKAGE], cwd=GO, check=True, timeout=600)
+    test_names = ["go", "list", "-mod=readonly", "-f", "{{.Dir}}", PACKAGE]
+    source = subprocess.run(test_names, cwd=GO, check=True, capture_output=True, text=True).stdout.strip()
     environment = {
         "KGO_SEEDS": bootstrap, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(RECORDS), "KGO_LOG_LEVEL": "none",
     }  # fmt: skip
     printed = directory / "kgo.txt"
     with printed.open("wb") as output:
         subprocess.run(
-            dies_with_us([str(built), "-test.v", f"-test.timeout={seconds:.0f}s"]),
+            dies_with_us([str(program), "-test.v", f"-test.timeout={seconds:.0f}s"]),
             cwd=source, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
-    found = re.findall(r"^(?:=== RUN +|--- (\w+): )(\w+)(?: \(.*)?$", printed.read_text(errors="replace"), re.MULTILINE)
+    match = re.findall(r"^(?:=== RUN +|--- (\w+): )(\w+)(?: \(.*)?$", printed.read_text(errors="replace"), re.MULTILINE)
     outcomes = {"PASS": "passed", "": "did not end"}
-    return {name: outcomes.get(outcome, outcome) for outcome, name in found}
+    return {name: outcomes.get(outcome, outcome) for outcome, name in match}

@@ -118,12 +118,12 @@ def test_payload_of_the_protocol_is_json() -> None:
 
 
 def test_reports_unreadable_records_as_problems() -> None:
-    whole = wire.encode([{"records": [{"value": b"v"}] * 3}])
-    [problem] = fetched_records(whole[:-2] + b"\xff\xff").problems
+    valid = wire.encode([{"records": [{"value": b"v"}] * 3}])
+    [problem] = fetched_records(valid[:-2] + b"\xff\xff").problems
     assert problem.startswith("[0]: [2].")
-    broken = wire.encode([{"compression": "gzip", "records": [{"value": b"v"}]}])
-    assert "not gzip" in fetched_records(broken[:61] + b"nonsense" + broken[69:]).problems[0]
-    truncated_view = fetched_records(whole + whole[:30])
+    corrupted = wire.encode([{"compression": "gzip", "records": [{"value": b"v"}]}])
+    assert "not gzip" in fetched_records(corrupted[:61] + b"nonsense" + corrupted[69:]).problems[0]
+    truncated_view = fetched_records(valid + valid[:30])
     assert len(truncated_view.records) == 3
     assert truncated_view.problems == ["[1]: truncated"]
 

@@ -50,15 +50,18 @@ def test_overviews_count_only_matching_rows() -> None:
 
 
 def test_ongoing_findings_consider_responses_that_the_filter_excludes() -> None:
-    waiting, answered = request(1), request(2)
+    waiting, answered_request = request(1), request(2)
     findings = [
         FindingLine(
-            v=1, ts=asked.ts, connection_id=asked.connection_id, code=code, name="waits", severity="error",
-            message=code, direction="request", offset=asked.offset,
+            v=1, ts=request_line.ts, connection_id=request_line.connection_id, code=code, name="waits",
+            severity="error",
+            message=code, direction="request", offset=request_line.offset,
         )
-        for asked, code in ((waiting, "C004"), (answered, "C020"))
+        for request_line, code in ((waiting, "C004"), (answered_request, "C020"))
     ]  # fmt: skip
-    session = filter_session(session_of([waiting, answered, *findings, response(answered)]), "kind=finding")
+    session = filter_session(
+        session_of([waiting, answered_request, *findings, response(answered_request)]), "kind=finding"
+    )
     assert len(session.visible) == 2
     assert session.matching is not None
     causes = session.matching.findings.sorted_causes()

@@ -117,9 +117,9 @@ def test_clients_of_one_group_share_its_lag() -> None:
     ])  # fmt: skip
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
-    billing, other = overview.readers("orders")
+    billing, ungrouped = overview.readers("orders")
     assert billing == ReaderLag("billing", True, 37, 430, None, False, None, None, billing.last_at, 5)
-    assert (other.name, other.is_group, other.lag) == ("other at 10.0.0.1", False, 9)
+    assert (ungrouped.name, ungrouped.is_group, ungrouped.lag) == ("other at 10.0.0.1", False, 9)
     assert {client.client_id: client.group for client in overview.clients("orders")} == {
         "c-1": "billing", "c-2": "billing", "other": None,
     }  # fmt: skip

@@ -22,8 +22,8 @@ def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:
     assert exchange.request is not None
     assert exchange.request.api == "AddPartitionsToTxn"
     for timeline in data["timelines"]:
-        for begin, end, *_ in timeline["lanes"][0]["spans"]:
-            assert data["from"] <= begin <= (data["to"] if end is None else end) <= data["to"]
+        for start, end, *_ in timeline["lanes"][0]["spans"]:
+            assert data["from"] <= start <= (data["to"] if end is None else end) <= data["to"]
 
 
 def test_spans_do_not_link_to_rows_that_the_page_leaves_out() -> None:

@@ -159,8 +159,8 @@ def test_counts_invalid_lines() -> None:
 
 
 def test_incomplete_last_line_is_not_an_invalid_line(tmp_path: Path) -> None:
-    torn = b'no line\n{"v": 1, "ki'
-    (tmp_path / "t").write_bytes(torn)
+    incomplete = b'no line\n{"v": 1, "ki'
+    (tmp_path / "t").write_bytes(incomplete)
     store = FileStore(os.open(tmp_path / "t", os.O_RDONLY))
     store.end()
     source = LinesSource()
@@ -170,7 +170,7 @@ def test_incomplete_last_line_is_not_an_invalid_line(tmp_path: Path) -> None:
     store.close()
     spool_session = BrowseSession(LinesSource())
     assert isinstance(spool_session.source, LinesSource)
-    spool_session.source.spool.append(torn)
+    spool_session.source.spool.append(incomplete)
     spool_session.source.spool.end()
     read(spool_session)
     assert (session.bad, spool_session.bad) == (1, 1)

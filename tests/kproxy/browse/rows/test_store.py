@@ -42,10 +42,10 @@ def test_reads_the_lines_of_a_file_however_it_grows(
     path.write_bytes(b"")
     store = open_store(path)
     read_lines = []
-    ends = sorted({min(cut, len(content)) for cut in cuts} | {len(content)})
+    cut_offsets = sorted({min(cut, len(content)) for cut in cuts} | {len(content)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores, "_CHUNK", chunk)
-        for start, end in pairwise([0, *ends]):
+        for start, end in pairwise([0, *cut_offsets]):
             with path.open("ab") as file:
                 file.write(content[start:end])
             read_lines += list(store.new_lines())

@@ -89,7 +89,7 @@ def _of(group: str, lines: list[Line], now: int) -> tuple[list[Line], str, int]:
 
 
 def test_trace_without_stall_lines_has_no_stalls(spark: SparkSession) -> None:
-    lines, _ = story("told_and_does_not_join")
+    lines, _ = story("member_ignores_the_rebalance")
     assert not group_stalls(table(spark, *lines)).collect()
 
 
