@@ -113,9 +113,9 @@ def test_viewers_get_lines_as_they_are_traced(proxy: WatchedProxy) -> None:
         assert viewer.ask(id=2, do="connections")["connections"] is not None
 
 
-def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, mute: int) -> None:
+def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, silent_broker: int) -> None:
     with (
-        run_watched(tmp_path, mute, "--no-trace", "-q") as proxy,
+        run_watched(tmp_path, silent_broker, "--no-trace", "-q") as proxy,
         proxy.watch() as viewer,
         proxy.connect() as client,
     ):
@@ -125,7 +125,10 @@ def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, mute: int) 
         assert (request_line["kind"], request_line["correlation_id"]) == ("request", 7)
         [connection] = viewer.ask(id="c", do="connections")["connections"]
         assert connection["client"] == f"127.0.0.1:{client.getsockname()[1]}"
-        assert (connection["server"], connection["listener"]) == (f"127.0.0.1:{mute}", f"127.0.0.1:{proxy.port}")
+        assert (connection["server"], connection["listener"]) == (
+            f"127.0.0.1:{silent_broker}",
+            f"127.0.0.1:{proxy.port}",
+        )
         assert (connection["tls"], connection["requests"], connection["responses"], connection["unanswered"]) == (
             False,
             1,
@@ -303,9 +306,11 @@ def test_killed_viewer_does_not_affect_the_proxy(proxy: WatchedProxy) -> None:
 
 
 @pytest.mark.parametrize("method", ["stop", "SIGTERM", "SIGKILL"])
-def test_ending_proxy_closes_open_connections_and_removes_its_socket(tmp_path: Path, mute: int, method: str) -> None:
+def test_ending_proxy_closes_open_connections_and_removes_its_socket(
+    tmp_path: Path, silent_broker: int, method: str
+) -> None:
     with (
-        run_watched(tmp_path, mute) as proxy,
+        run_watched(tmp_path, silent_broker) as proxy,
         proxy.watch() as viewer,
         proxy.connect() as client,
     ):
