@@ -164,7 +164,7 @@ def test_limits_of_a_live_proxy_are_configurable(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kproxy.toml").write_text("[rules.C018]\nconnections = 5\n")
     proxy = Proxy(None, tmp_path, "--no-control", "-q", *options)
-    run_leak = librdkafka.several(librdkafka.produce({}, records=1), 10)
+    run_leak = librdkafka.repeat_variant(librdkafka.produce({}, records=1), 10)
     run_leak({"bootstrap.servers": proxy.bootstrap, "client.id": "leak"})
     proxy.interrupt()
     assert ("C018" in proxy.printed) is is_reported
