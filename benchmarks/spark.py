@@ -174,8 +174,7 @@ def main() -> None:
                 results[-1][1][stage] = stage_cost
                 print(
                     f"| {lines:>10,} | {stage:<16} | {stage_cost.cpu:>5.1f} | {stage_cost.java:>7,} | "
-                    f"{stage_cost.python:>9,} "
-                    f"| {stage_cost.wall:>6.0f} |",
+                    f"{stage_cost.python:>9,} | {stage_cost.wall:>6.0f} |",
                     flush=True,
                 )
     for (few, few_costs), (many, many_costs) in pairwise(results):

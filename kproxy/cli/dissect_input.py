@@ -143,8 +143,7 @@ def _lines(
                 if args.payloads:
                     raise _NotACaptureError(
                         f"{displayed_name} is a trace, and --payloads decodes the records of captures only: pass "
-                        "--payloads to "
-                        "the proxy that writes the trace, and leave it out here"
+                        "--payloads to the proxy that writes the trace, and leave it out here"
                     )
                 if args.files == [name]:
                     refuse(

@@ -193,6 +193,5 @@ async def _check_own_upstreams(relay: Relay) -> None:
     for own_upstream in await relay.own_upstreams():
         raise UserError(
             f"--upstream {own_upstream.upstream} is this proxy's own listener {own_upstream.listener}: use the address "
-            "of a broker, "
-            "or another port with --listen"
+            "of a broker, or another port with --listen"
         )

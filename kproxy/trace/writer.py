@@ -220,8 +220,7 @@ class TraceWriter:
         if self._state.failure is None:
             self._warn(
                 f"trace stopped: {self.directory}: {reason}; traffic is still relayed; lost lines are counted, and "
-                "kproxy "
-                f"tries again every {RETRY_NS // 1_000_000_000} s"
+                f"kproxy tries again every {RETRY_NS // 1_000_000_000} s"
             )
         self._state.failure = reason
         self._interrupted = True

@@ -60,8 +60,7 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     else:
         text = (
             f"{waited_text}, although no member visible here is missing: the coordinator waits for one that does not "
-            "use this "
-            "proxy, or it lost the request"
+            "use this proxy, or it lost the request"
         )
     assert first_lane.request is not None
     hint = _hint(missing, bool(group.pending_ids))
@@ -181,8 +180,7 @@ def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
             request.at,
             request.row,
             f"{names(waiting_lanes)} {has_or_have(waiting_lanes)} waited {elapsed(at - request.at)} for the SyncGroup "
-            "response in "
-            f"generation {group.generation}: {cause}",
+            f"response in generation {group.generation}: {cause}",
             hint,
             keys(waiting_lanes),
             () if served_lanes or leader is None or leader in waiting_lanes else (leader.key,),
@@ -196,8 +194,7 @@ def _missing_sync_stall(
     first = leader or min(late_lanes, key=lambda lane: lane.since)
     text = (
         f"{first.label if leader else names(late_lanes)} {'has' if leader else has_or_have(late_lanes)} sent no "
-        "SyncGroup for "
-        f"{elapsed(at - first.since)} after the JoinGroup response (generation {group.generation})"
+        f"SyncGroup for {elapsed(at - first.since)} after the JoinGroup response (generation {group.generation})"
     )
     if leader is not None:
         text += "; it is the leader, so no member has an assignment"
@@ -233,8 +230,8 @@ def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
         group.generation_at,
         boundary.row if boundary is not None else group.row,
         f"{names(lagging)} {'are' if len(lagging) > 1 else 'is'} at epoch {epochs}, and the group at "
-        f"{group.generation} "
-        f"for {elapsed(at - group.generation_at)}: partitions that others wait for have not been revoked",
+        f"{group.generation} for {elapsed(at - group.generation_at)}: partitions that others wait for have not been "
+        "revoked",
         "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
         "max.poll.interval.ms it is fenced",
         keys([lane for lane in members if lane not in lagging]),
@@ -273,7 +270,6 @@ def coordinator_move_stall(group: GroupHistory, server: str, at: int, row: int) 
         since,
         row,
         f"the group's coordinator is {printable_text(server)}, previously {printable_text(group.coordinator)}: members "
-        "found it "
-        f"{elapsed(at - since)} after the last response of the previous one",
+        f"found it {elapsed(at - since)} after the last response of the previous one",
         "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )

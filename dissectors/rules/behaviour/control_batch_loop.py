@@ -124,8 +124,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
             if times == _REPEATS:
                 yield Problem(
                     f"{times} fetches in a row from offset {offset} of {label(topic_partition, connection)} got only a "
-                    "control "
-                    "batch, which the consumer does not pass",
+                    "control batch, which the consumer does not pass",
                     **locate(message, "responses", i, "partitions", j, "records"),
                     hint="upgrade the client: it must continue after the batch, although no record of it is for the "
                     "application",

@@ -148,8 +148,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
             names_text = f" ({_name_list(names)})" if names else ""
             yield Problem(
                 f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an "
-                "empty "
-                f"list of {response_field}, without an error",
+                f"empty list of {response_field}, without an error",
                 hint=_hint(message.api, message.version),
                 expected=f"{len(requested)} entries",
                 got="none",

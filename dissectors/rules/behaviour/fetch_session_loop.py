@@ -87,8 +87,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     ):
         yield Problem(
             f"the client keeps using fetch session {request_body.get('session_id')} although the broker answers "
-            f"{error} each "
-            "time; it should start over with session_epoch 0",
+            f"{error} each time; it should start over with session_epoch 0",
             **location,
             hint="update the client, or disable its fetch sessions",
             blame="client",

@@ -82,8 +82,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
             if partition.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
                     f"{label(topic_partition, connection)} is requested again with {limit} bytes, but the batch at "
-                    "offset "
-                    f"{offset} needs {needed}: the consumer cannot pass it",
+                    f"offset {offset} needs {needed}: the consumer cannot pass it",
                     **locate(message, *path, "partition_max_bytes"),
                     hint="raise the client's fetch size (fetch.message.max.bytes, max.partition.fetch.bytes) to the "
                     "topic's max.message.bytes, or use a client with Fetch v3 or later",

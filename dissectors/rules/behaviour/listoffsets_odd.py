@@ -111,8 +111,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
         ):
             yield Problem(
                 f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier[1]} with "
-                "time "
-                f"{earlier[0]} ms was reported shortly before",
+                f"time {earlier[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
                 expected=f"an offset up to {earlier[1]}",
                 got="-1",

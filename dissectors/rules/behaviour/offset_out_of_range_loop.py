@@ -135,10 +135,9 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         if redirect is not None and offsets[topic_partition] < redirect.high_watermark:
             yield Problem(
                 f"{redirect.leader} sends the consumer of {label(topic_partition, connection)} to replica "
-                f"{redirect.replica} "
-                f"(preferred_read_replica), and {connection.server} answers it with OFFSET_OUT_OF_RANGE: {times} times "
-                f"for offset {offsets[topic_partition]}, although the leader's high watermark is "
-                f"{redirect.high_watermark}",
+                f"{redirect.replica} (preferred_read_replica), and {connection.server} answers it with "
+                f"OFFSET_OUT_OF_RANGE: {times} times for offset {offsets[topic_partition]}, although the leader's high "
+                f"watermark is {redirect.high_watermark}",
                 **locate(event.message, *path),
                 hint="fix the client: after OFFSET_OUT_OF_RANGE from a follower it must fetch from the leader and keep "
                 f"its offset; check why replica {redirect.replica} does not have the offset",
@@ -147,9 +146,8 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         else:
             yield Problem(
                 f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} "
-                f"{times} times"
-                f" although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should move to a valid "
-                "offset",
+                f"{times} times although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should "
+                "move to a valid offset",
                 **locate(event.message, *path),
                 hint="set auto.offset.reset to earliest or latest, or seek; check whether retention is "
                 "shorter than the "

@@ -89,8 +89,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
             partition, action = label(topic_partition, connection), "skips" if new_offset > old_offset else "goes back"
             yield Problem(
                 f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at "
-                f"{new_offset}: it {action} "
-                f"{count_text(abs(new_offset - old_offset), 'offset')}",
+                f"{new_offset}: it {action} {count_text(abs(new_offset - old_offset), 'offset')}",
                 **locate(event.message, *path, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "
                 "application decide",

@@ -96,8 +96,8 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                 partition_name = label(topic_partition, connection)
                 yield Problem(
                     f"Metadata names broker {partition['leader_id']} as the leader of {partition_name}, which answered "
-                    f"{denial.api} "
-                    f"with NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
+                    f"{denial.api} with NOT_LEADER_OR_FOLLOWER {denial.rounds} times in "
+                    f"{(event.at - denial.since) / 1e9:.1f} s",
                     **locate(message, "topics", index, "partitions", number, "leader_id"),
                     hint=f"the broker {denial.server} names itself but refuses: check its log, and whether it is "
                     "connected to the controller"

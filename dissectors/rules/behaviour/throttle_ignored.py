@@ -139,8 +139,7 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
         if throttle.ignored == _THRESHOLD:
             yield Problem(
                 f"client {connection.client_id!r} sends {event.message.api} {remaining_ms} ms before the end of a "
-                "throttle "
-                f"of {throttle.milliseconds} ms, as it did {_THRESHOLD - 1} times before",
+                f"throttle of {throttle.milliseconds} ms, as it did {_THRESHOLD - 1} times before",
                 hint="use a client that waits for throttle_time_ms (KIP-219), or raise its quota",
                 expected=f"no request for {throttle.milliseconds} ms",
                 got=f"{event.message.api} after {throttle.milliseconds - remaining_ms} ms",

@@ -67,8 +67,7 @@ def aborted_unasked(event: ResponseReceived, connection: ConnectionState) -> Ite
                     f"{label((topic.key, partition.partition or 0), connection)}: the response lists "
                     f"{len(aborted_transactions)} aborted "
                     f"transaction{'s' if len(aborted_transactions) > 1 else ''} although the consumer reads all "
-                    "records "
-                    "(isolation_level 0): clients may drop the records of producer "
+                    "records (isolation_level 0): clients may drop the records of producer "
                     f"{aborted_transactions[0].get('producer_id')} from {aborted_transactions[0].get('first_offset')} "
                     "on",
                     **locate(message, "responses", i, "partitions", j, "aborted_transactions"),

@@ -58,8 +58,7 @@ def cursor_stands_still(event: ResponseReceived, _: ConnectionState) -> Iterator
     if cursor and next_cursor and _cursor_position(next_cursor) <= _cursor_position(cursor):
         yield Problem(
             f"next_cursor is {_cursor_text(next_cursor)}, but the request began at {_cursor_text(cursor)}: the client "
-            "requests the same "
-            "page forever",
+            "requests the same page forever",
             **locate(message, "next_cursor"),
             hint="fix the server: next_cursor names the first partition that the response does not have, or is null",
             expected=f"a partition after {_cursor_text(cursor)}, or null",

@@ -156,8 +156,7 @@ def _check_returned_ends(
                 yield Problem(
                     f"OffsetForLeaderEpoch returned {offset} as the end of leader epoch {epoch} of {name}"
                     f"[{partition}], but a fetch from {connection.server} {duration(requested_at - seen_at)} before "
-                    "had "
-                    f"the high watermark {watermark}: the consumer takes this for lost records, and goes back",
+                    f"had the high watermark {watermark}: the consumer takes this for lost records, and goes back",
                     **locate(message, "topics", i, "partitions", j, "end_offset"),
                     hint=_HINT,
                     expected=f"{watermark} or more",

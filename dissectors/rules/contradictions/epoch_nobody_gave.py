@@ -118,8 +118,7 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
             continue
         yield Problem(
             f"producer {producer_id} uses epoch {epoch}, but InitProducerId gave it epoch {granted_epoch} and nothing "
-            "gave it "
-            f"{epoch}: the client has raised the epoch itself",
+            f"gave it {epoch}: the client has raised the epoch itself",
             **locate(message, *path),
             hint="fix or upgrade the client: a transactional producer gets a new epoch only from the coordinator, with "
             "InitProducerId v3 or later and its current producer id and epoch",

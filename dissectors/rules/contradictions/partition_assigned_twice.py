@@ -68,8 +68,7 @@ def partition_assigned_twice(event: RequestReceived, _: ConnectionState) -> Iter
                     group = message.body.get("group_id", "")
                     yield Problem(
                         f"the leader of group {group!r} assigns {topic_partition[0]}[{partition}] to member {owner!r} "
-                        "and to "
-                        f"member {member!r} in generation {message.body.get('generation_id')}",
+                        f"and to member {member!r} in generation {message.body.get('generation_id')}",
                         **locate(message, "assignments", index, "assignment"),
                         hint="check the assignor of the leader, and the generations of the partitions that members "
                         "claim to own in JoinGroup",

@@ -208,8 +208,7 @@ def _problem(claimed_partition: _GroupPartition, first: str, second: str, connec
     partition_name = label(claimed_partition[1:], connection)
     return Problem(
         f"members {first!r} and {second!r} of group {group!r} both claim to own {partition_name}, and the coordinator "
-        "accepts "
-        "both",
+        "accepts both",
         hint=_HINT,
         cause=group,
     )

@@ -70,8 +70,7 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
             yield Problem(
                 f"log_start_offset of {label((topic.key, partition.partition or 0), connection)} is {start}"
                 f"{', its high watermark,' if is_high_watermark else ''} in a response with records from "
-                f"{batch.base_offset} on, "
-                "which would be deleted",
+                f"{batch.base_offset} on, which would be deleted",
                 **locate(message, "responses", i, "partitions", j, "log_start_offset"),
                 hint="fix the broker: log_start_offset is the offset of the first record that the partition has",
                 expected=f"{batch.base_offset} or less",

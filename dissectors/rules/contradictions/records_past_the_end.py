@@ -80,8 +80,7 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
                 continue
             yield Problem(
                 f"{field} of {label((topic.key, partition.partition or 0), connection)} is {end} in a successful "
-                "response "
-                f"with records up to {batch.last_offset}"
+                f"response with records up to {batch.last_offset}"
                 + (f": the broker has not filled in the {name}" if end <= 0 else ""),
                 **locate(message, "responses", i, "partitions", j, field),
                 hint=f"fix the broker: records up to {batch.last_offset} need a {field} of {batch.last_offset + 1} "

@@ -107,8 +107,8 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
                 if early_batch is not None and stable_offset <= early_batch.offset:
                     yield Problem(
                         f"{label(topic_partition, connection)}: a read_committed consumer got the batch at "
-                        f"{early_batch.offset}, "
-                        f"although the last stable offset is still {stable_offset}: its transaction may be aborted",
+                        f"{early_batch.offset}, although the last stable offset is still {stable_offset}: its "
+                        "transaction may be aborted",
                         **locate(message, "responses", i, "partitions", j, "last_stable_offset"),
                         hint="fix the broker: with isolation_level 1, return records below the last stable offset only",
                         cause=topic_partition[0],

@@ -85,8 +85,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
         return
     yield Problem(
         f"the response to {request_text(event.request)} came {duration(event.at - overtaking.at)} after the response "
-        "to "
-        f"the newer {request_text(overtaking.newer)}",
+        f"to the newer {request_text(overtaking.newer)}",
         4,
         8,
         "header.correlation_id",

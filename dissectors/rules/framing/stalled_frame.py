@@ -35,8 +35,7 @@ def _cast_length_problem(message: Message, length: CastLength, missing: int) -> 
     kind = FRAME_KINDS[not message.is_request]
     return Problem(
         f"{message.api} v{message.version} {kind}: {length.sentence}; the frame ends {count_text(missing, 'byte')} "
-        "early "
-        "for that reason",
+        "early for that reason",
         hint=length.hint,
         severity=Severity.ERROR,
         blame=WRITERS[not message.is_request],

@@ -171,8 +171,7 @@ def _check_pushes(push: Message, group: str, description: _Description, at: int,
     else:
         text = (
             f"the coordinator has requested the {description_text} again and again: {description.pushes} pushes within "
-            f"{elapsed} "
-            "succeeded, so it should have it"
+            f"{elapsed} succeeded, so it should have it"
         )
         hint = (
             f"check the coordinator's log and the plugin of {_PLUGIN}: after a push that succeeds, Kafka keeps the "

@@ -90,8 +90,7 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
         ):
             yield Problem(
                 f"{client_label(connection)} sent {habits.sent} Produce requests with acks=1, to topic {name!r} among "
-                "others,"
-                f" which client {safe_client[1]!r} at {safe_client[0]} writes with acks=all",
+                f"others, which client {safe_client[1]!r} at {safe_client[0]} writes with acks=all",
                 hint="set acks=all (with min.insync.replicas=2 on the topic), as the others do",
                 cause=name,
             )

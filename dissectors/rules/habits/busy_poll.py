@@ -77,8 +77,7 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     if limit * SECOND >= run.limit(RATE) * ns:
         yield Problem(
             f"{client_label(connection)} got {limit} empty Fetch responses in a row within {duration(ns)}: it requests "
-            "them"
-            f" with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes {request_body.get('min_bytes')}",
+            f"them with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes {request_body.get('min_bytes')}",
             hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records",
             cause="busy poll",
         )

@@ -116,8 +116,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     ):
         yield Problem(
             f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group "
-            f"{window.group!r}"
-            f" within {duration(ns)}",
+            f"{window.group!r} within {duration(ns)}",
             hint="commit once per poll, after the loop over its records, or leave it to enable.auto.commit",
             cause=window.group,
         )

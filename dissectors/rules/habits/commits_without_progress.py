@@ -90,8 +90,7 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     if window.commits * SECOND >= connection.run.limit(RATE) * ns:
         yield Problem(
             f"{window.commits - window.offset_moves} of {window.commits} commits that {client_label(connection)} sent "
-            "for group"
-            f" {window.group!r} within {duration(ns)} moved no offset",
+            f"for group {window.group!r} within {duration(ns)} moved no offset",
             hint="commit only after a poll that returned records",
             cause=window.group,
         )

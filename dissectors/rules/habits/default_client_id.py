@@ -99,8 +99,7 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
         id_text = f"client id {name!r}, which is a library's default" if name else "no client id"
         yield Problem(
             f"{users.connections} connections from {hosts} to {connection.server} have {id_text}: broker logs, quotas "
-            "and"
-            " metrics cannot tell them apart",
+            "and metrics cannot tell them apart",
             hint="set client.id to the name of the service",
             cause=f"{name}",
         )

@@ -69,8 +69,7 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
         if size >= limit:
             yield Problem(
                 f"{client_label(connection)} requests up to {min(size, total):,} bytes of a partition in one response, "
-                "and"
-                " must hold as many",
+                "and must hold as many",
                 **locate(event.message, *path, "partition_max_bytes"),
                 hint="set max.partition.fetch.bytes to a few megabytes, and fetch.max.bytes to 50 MB, the default:"
                 " larger batches arrive in any case",

@@ -107,8 +107,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
             f"{client_label(connection)} got {small_fetches.count} Fetch responses in a row with "
             f"{small_fetches.size // small_fetches.count:,} bytes"
             f" of records each, within {duration(event.at - small_fetches.since)}, although there are more: it "
-            "requests at most"
-            f" {small_fetches.bytes:,} bytes of a partition",
+            f"requests at most {small_fetches.bytes:,} bytes of a partition",
             hint="raise max.partition.fetch.bytes (fetch.message.max.bytes in librdkafka); the default is 1 MB",
             cause="small",
         )

@@ -82,8 +82,7 @@ def idempotence_off(event: RequestReceived, connection: ConnectionState) -> Iter
     if ranges is not None and ApiKey.INIT_PRODUCER_ID in ranges:
         yield Problem(
             f"{client_label(connection)} sent {habits.sent} Produce requests with acks=all on one connection, but "
-            "without"
-            " a producer id: a retry writes records twice or out of order",
+            "without a producer id: a retry writes records twice or out of order",
             hint="set enable.idempotence=true in the producer",
             cause="idempotence",
         )

@@ -191,8 +191,7 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
         (first_names, first_member), (second_names, second_member), *_ = by_names.items()
         yield Problem(
             f"members of group {group!r} have different assignors: {first_member!r} {_name_list(first_names)}, "
-            f"{second_member!r}"
-            f" {_name_list(second_names)}; the group uses {message.body.get('protocol_name')!r}",
+            f"{second_member!r} {_name_list(second_names)}; the group uses {message.body.get('protocol_name')!r}",
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
         )

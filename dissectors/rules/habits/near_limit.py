@@ -115,8 +115,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
             if count == run.limit(BATCHES):
                 yield Problem(
                     f"{client_label(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, "
-                    "whose"
-                    f" limit is {limit:,} bytes",
+                    f"whose limit is {limit:,} bytes",
                     hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client",
                     cause=name,
                 )

@@ -59,8 +59,7 @@ def no_acknowledgements(event: RequestReceived, connection: ConnectionState) -> 
     if count := connection.state(ProduceHabits).unacknowledged:
         yield Problem(
             f"{client_label(connection)} sent {count} Produce requests in a row with acks=0: the broker acknowledges "
-            "none of"
-            " them, and nobody notices records that it refuses",
+            "none of them, and nobody notices records that it refuses",
             hint="set acks=all, or acks=1; leave acks=0 only if records may be lost",
             cause="acks=0",
         )

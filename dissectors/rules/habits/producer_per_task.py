@@ -100,8 +100,7 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
         count, new_ids.count = new_ids.count, 0
         yield Problem(
             f"{client_label(connection)} created {count} producers within {duration(event.at - new_ids.since)}: so "
-            "many new"
-            " producer ids it got",
+            "many new producer ids it got",
             hint="create one producer per process, and share it: it is thread-safe; close those that you no longer use",
             cause=str(client_key(connection)),
         )

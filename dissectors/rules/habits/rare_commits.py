@@ -134,9 +134,8 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
         pause = duration((event.at - last_commit.since) // last_commit.late)
         yield Problem(
             f"{client_label(connection)} commits every {pause}, rarer than its session timeout in group "
-            f"{member.group!r},"
-            f" {duration(member.session)}: after a crash, about {last_commit.records // last_commit.late:,} records "
-            "are read again",
+            f"{member.group!r}, {duration(member.session)}: after a crash, about "
+            f"{last_commit.records // last_commit.late:,} records are read again",
             hint="lower auto.commit.interval.ms (the default is 5 s), or commit after each poll",
             cause=member.group,
         )

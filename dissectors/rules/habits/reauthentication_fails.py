@@ -111,8 +111,7 @@ def reauthentication_fails(event: ResponseReceived, connection: ConnectionState)
         interval = duration((event.at - failures.since) // (count - 1))
         yield Problem(
             f"{count} re-authentications of {client_label(connection)} at {connection.server} failed, one every "
-            f"{interval}, each"
-            " after a login that succeeded",
+            f"{interval}, each after a login that succeeded",
             hint="let the client get a new token for each re-authentication (its login callback), of the same user",
             cause=connection.server,
         )

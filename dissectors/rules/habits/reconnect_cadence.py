@@ -159,8 +159,7 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
         del clients[key]
         yield Problem(
             f"{lives.count} connections in a row of {client_label(connection)} to {connection.server} were closed by "
-            "the"
-            f" {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
+            f"the {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
             hint=_HINTS[event.by],
             blame="client" if event.by == "client" else None,
             cause=str(key),

@@ -118,8 +118,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     wait_text = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
         f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} "
-        "with"
-        f" one record each, {partitions_text}{wait_text}",
+        f"with one record each, {partitions_text}{wait_text}",
         hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
         cause="flush" if waits else "linger",
     )

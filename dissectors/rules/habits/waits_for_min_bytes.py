@@ -77,8 +77,7 @@ def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) ->
         wait = duration(request_body.get("max_wait_ms", 0) * _MS)
         yield Problem(
             f"{client_label(connection)} waited {wait} for the records of each of {count} Fetch responses in a row: "
-            "they had"
-            f" fewer bytes than its fetch.min.bytes, {request_body.get('min_bytes', 0):,}",
+            f"they had fewer bytes than its fetch.min.bytes, {request_body.get('min_bytes', 0):,}",
             hint="lower fetch.min.bytes, or fetch.max.wait.ms (fetch.wait.max.ms in librdkafka), which is the delay",
             cause="min_bytes",
         )

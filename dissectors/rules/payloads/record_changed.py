@@ -120,6 +120,6 @@ def _change_text(changed_record: ChangedRecord) -> str:
     elapsed_ms = (fetched.at - produced.at) // 1_000_000
     return (
         f"offset {changed_record.offset} is not as it was produced: {changed_record.change.text} (produced "
-        f"{elapsed_ms} ms before the "
-        f"fetch, with correlation id {produced.correlation_id} on connection {produced.connection_id})"
+        f"{elapsed_ms} ms before the fetch, with correlation id {produced.correlation_id} on connection "
+        f"{produced.connection_id})"
     )

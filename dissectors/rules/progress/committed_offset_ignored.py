@@ -138,8 +138,7 @@ def _check_fetches(event: RequestReceived, positions: _Positions, connection: Co
         )
         yield Problem(
             f"OffsetFetch of {key[2][0]}[{topic_partition[1]}] for group {refusal.group!r} was refused with {name}, "
-            "and the "
-            f"consumer reads from {offset}, the {kind} that ListOffsets returned, as if nothing were committed",
+            f"and the consumer reads from {offset}, the {kind} that ListOffsets returned, as if nothing were committed",
             **locate(event.message, *path, "fetch_offset"),
             hint=f"fix the client: it must repeat OffsetFetch{retry_note}; only committed_offset -1 without an error "
             "means "

@@ -229,10 +229,8 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
         return  # it asks the same between its attempts
     yield Problem(
         f"{client_text(connection)} sent the same {message.api} v{message.version}{_subject_text(event)} "
-        f"{repetition.times} "
-        "times"
-        f" within {duration(elapsed)} and got the same answer without an error each time, and sent nothing else: "
-        "nothing changes",
+        f"{repetition.times} times within {duration(elapsed)} and got the same answer without an error each time, and "
+        "sent nothing else: nothing changes",
         **locate(message),
         hint="compare the answer with what the client waits for; check what it logs at debug level about this response",
         cause=f"{connection.client_id}",

@@ -178,8 +178,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             continue
         fetches_text = (
             f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within "
-            f"{duration(elapsed)} got "
-            f"the same records, up to offset {contents.newest}: "
+            f"{duration(elapsed)} got the same records, up to offset {contents.newest}: "
         )
         reason, hint = (
             "the consumer does not move on",

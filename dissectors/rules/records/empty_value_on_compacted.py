@@ -96,8 +96,7 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
             if index is not None:
                 yield Problem(
                     f"{label(topic_partition, connection)} is compacted: the value of record {index} is empty (length "
-                    "0), not "
-                    "null (length -1), so it does not delete its key",
+                    "0), not null (length -1), so it does not delete its key",
                     **locate(message, "responses", i, "partition_responses", j),
                     hint="to delete a key, send null: check the client's encoding of null and the value serializer",
                     cause=name,

@@ -106,8 +106,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
                     f"{label(topic_partition, connection)} is compacted: a batch whose record {record_index} has no "
-                    "key "
-                    f"{outcome}",
+                    f"key {outcome}",
                     **locate(message, "responses", i, "partition_responses", j, "error_code"),
                     hint="give every record a key, or set cleanup.policy=delete on the topic",
                     blame="client" if code else "broker",

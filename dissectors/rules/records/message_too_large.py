@@ -85,8 +85,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             repeats_text = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
                 f"Produce to {label(topic_partition, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} "
-                "bytes with "
-                f"{content} was refused with MESSAGE_TOO_LARGE{repeats_text}",
+                f"bytes with {content} was refused with MESSAGE_TOO_LARGE{repeats_text}",
                 **locate(event.message, *path),
                 hint="raise max.message.bytes of the topic, or send smaller records; the producer may split a batch",
                 severity=None if repeats_text else Severity.INFO,

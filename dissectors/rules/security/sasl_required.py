@@ -95,8 +95,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     times_text, severity = ("", Severity.INFO) if times < _THRESHOLD else (f", {times} times", None)
     yield Problem(
         f"{ending} and did not answer it{times_text}; it has served no client without SASL, so the listener may be one "
-        "that "
-        "requires it",
+        "that requires it",
         severity=severity,
         hint=f"if the listener requires SASL, {login}; if not, the broker's log says why it closes at {api}",
         cause="again" if times_text else "",

@@ -125,8 +125,8 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
         if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
                 f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
-                "of "
-                f"{label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
+                f"of {label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): "
+                f"{reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
                 "(AcknowledgeType.RENEW, KIP-1222), or raise the group's share.record.lock.duration.ms"
@@ -162,8 +162,7 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
         return ""
     return (
         f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got "
-        "them; "
-        f"{_later_delivery_text(held, own_acquisitions[0], ended, at)}"
+        f"them; {_later_delivery_text(held, own_acquisitions[0], ended, at)}"
     )
 
 

@@ -119,8 +119,7 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
         yield Problem(
             f"{records} of {label(topic_partition, connection)} will not be delivered again to share group {group!r}: "
             f"{reason} at delivery {acquisition.deliveries}, so the broker archived {pronoun}, or wrote {pronoun} to "
-            "the group's dead "
-            "letter queue",
+            "the group's dead letter queue",
             hint="reject records that can never be processed, instead of releasing them, and store them elsewhere "
             "(errors.deadletterqueue.topic.name of the group, KIP-1191); if processing may succeed later, raise the "
             "group's share.delivery.count.limit",

@@ -97,8 +97,8 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
         yield Problem(
             f"{expired.client} did not acknowledge offsets {expired.first} to {expired.last} of "
             f"{label(topic_partition, connection)} in share group {group!r} within their lock of {lock_duration}: they "
-            "were delivered "
-            f"{recipient}, {duration(event.at - expired.at)} after it got them (delivery {redelivered.deliveries})",
+            f"were delivered {recipient}, {duration(event.at - expired.at)} after it got them (delivery "
+            f"{redelivered.deliveries})",
             hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
             "(AcknowledgeType.RENEW, KIP-1222), acknowledge every record, or raise the group's "
             "share.record.lock.duration.ms",

@@ -127,8 +127,7 @@ def _refusal_reason(
             since = duration(at - other_session.at)
             text = (
                 f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one {since} "
-                "before; "
-                "the session ended with that connection"
+                "before; the session ended with that connection"
             )
             return text, "client", Severity.INFO
         if midstream:

@@ -199,8 +199,7 @@ def _problem(topic_partition: TopicPartition, held: _HeldPartition, at: int, con
     partition_name, lag = label(topic_partition, connection), held.end - held.stable
     text = (
         f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to "
-        "the high "
-        f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
+        f"the high watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
     holder = holder_of(topic_partition, held.stable, held.since, at, connection, waits=True)
     return Problem(

@@ -96,8 +96,7 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
         first_key, others_text = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
         yield Problem(
             f"{connection.server} advertises {_range_text(first_key, server.ranges)} and {reference} of the same "
-            "cluster"
-            f" {_range_text(first_key, ranges)}; they differ in {api_name(first_key)}{others_text}",
+            f"cluster {_range_text(first_key, ranges)}; they differ in {api_name(first_key)}{others_text}",
             hint="finish the upgrade, so that all brokers of the cluster run the same release",
             cause=reference,
         )

@@ -46,9 +46,8 @@ def retransmission_differs(event: BytesDiffer, connection: ConnectionState) -> I
     """
     yield Problem(
         f"{event.differing} of {count_text(event.size, 'byte')} of a packet of the {_WHAT[event.direction]} differ "
-        "from "
-        f"what was sent before at the same place of the TCP stream, from offset {event.offset} on; "
-        "the first copy was decoded",
+        f"from what was sent before at the same place of the TCP stream, from offset {event.offset} on; the first copy "
+        "was decoded",
         hint="look at both packets, their checksums and TTLs: somebody injects packets, a device rewrites them, "
         "one was damaged, or the capture is broken",
         cause=f"{connection.connection_id} {event.direction}",
