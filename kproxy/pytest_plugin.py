@@ -113,11 +113,17 @@ def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
     """Return the function of `kproxy_exchange` for the broker at ``HOST:PORT``."""
     from kproxy.client.checked_response import exchange
     from kproxy.errors import UserError
+    from kproxy.proxy.address import parse_upstream
+
+    try:
+        parse_upstream(target, "--kproxy-target")
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
 
     def exchange_frame(frame: bytes) -> CheckedResponse:
         try:
             response = asyncio.run(exchange(target, frame))
-        except (UserError, ValueError) as error:
+        except UserError as error:
             pytest.fail(str(error), pytrace=False)
         if response is None:
             pytest.fail("a Produce request with acks=0 has no response", pytrace=False)

@@ -19,9 +19,9 @@ class FrameFinder:
     long frame does not delay it.
 
     Args:
-        head: Number of bytes that `plausible` needs.
-        plausible: Whether a frame may begin at that position of a buffer, as far as it was received.
-        readable: Whether the bytes of a whole frame decode.
+        head_size: Number of bytes that `is_plausible` needs.
+        is_plausible: Whether a frame may begin at that position of a buffer, as far as it was received.
+        is_readable: Whether the bytes of a whole frame decode.
         max_frame_bytes: The largest valid length prefix.
     """
 

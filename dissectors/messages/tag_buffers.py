@@ -40,20 +40,20 @@ def is_default(field: Field, value: Any) -> bool:
 def _find_tagged(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[TaggedStruct]:
     if len(row) > len(layout.fields):
         yield TaggedStruct(path, layout, row)
-    for field, struct, holds in _structs(layout):
+    for field, struct, has_tags in _structs(layout):
         value = row.get(field.name)
         if not value:
             continue
         if not field.array:
             yield from _find_tagged(struct, value, (*path, field.name))
-        elif holds(value):
+        elif has_tags(value):
             for index, element in enumerate(value):
                 yield from _find_tagged(struct, element, (*path, field.name, index))
 
 
 @cached_on_owner
 def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
-    """The fields of a layout that are structs or arrays of them, with that layout and its `_holds`."""
+    """The fields of a layout that are structs or arrays of them, with that layout and its `_tag_detector`."""
     return [
         (field, field.struct, _tag_detector(field.struct))
         for field in (*layout.fields, *layout.tagged)

@@ -46,12 +46,12 @@ _CONTRADICTIONS: Final = (
     _Contradiction(
         ("JoinGroup",), Error.ILLEGAL_GENERATION, lambda _asked, _row: True,
         _transient_error("a member that joins names no generation, so it cannot be illegal",
-                   "it must answer JoinGroup with the next generation"),
+                         "it must answer JoinGroup with the next generation"),
     ),
     _Contradiction(
         ("JoinGroup",), Error.REBALANCE_IN_PROGRESS, lambda _asked, _row: True,
         _transient_error("with JoinGroup a member takes part in a rebalance, so none can be in its way",
-                   "it must hold the response back until all members have joined"),
+                         "it must hold the response back until all members have joined"),
     ),
     _Contradiction(
         ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"), Error.INVALID_GROUP_ID,
@@ -65,19 +65,19 @@ _CONTRADICTIONS: Final = (
     _Contradiction(
         ("Produce",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
         _final_error("this version of Produce may have batches of every codec, zstd included (KIP-110)",
-               "it must accept every codec"),
+                     "it must accept every codec"),
         since=7,
     ),
     _Contradiction(
         ("Fetch",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
         _final_error("this version of Fetch may have batches of every codec, zstd included (KIP-110)",
-               "it must return the batches as they were written"),
+                     "it must return the batches as they were written"),
         since=10,
     ),
     _Contradiction(
         ("Metadata",), Error.LEADER_NOT_AVAILABLE, lambda _, row: row.get("leader_id", -1) >= 0,
         _final_error("the response names a leader of the partition nevertheless",
-               "it must return no error for a partition with a leader, or leader -1"),
+                     "it must return no error for a partition with a leader, or leader -1"),
     ),
     _Contradiction(
         ("CreateTopics",), Error.INVALID_REPLICATION_FACTOR,

@@ -140,7 +140,8 @@ def trackers(*also: type[Any]) -> Trackers:
 
 #: The family of rules that are checked last, because they are silent about what others explain.
 _LAST_FAMILY = "E"
-_FAMILY_OF_HABITS = "H"
+#: The family of rules about what clients do over time.
+_HABITS_FAMILY = "H"
 
 
 @functools.cache
@@ -155,7 +156,7 @@ _interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code)
 MAX_FINDINGS = 20
 
 #: Events that are about one frame.
-_FRAME_EVENTS = (*FRAME_EVENTS, RecordsDecoded)
+_EVENTS_OF_ONE_FRAME = (*FRAME_EVENTS, RecordsDecoded)
 
 #: The steps that a problem takes from those of its frame: finding its place, and its sentence.
 _STEPS_PER_PROBLEM = 50
@@ -267,7 +268,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
     """Where the root cause of a problem was reported first; None if this is the first report."""
     cause = (rule.code, problem.once_per) if problem.once_per else _root_cause(rule, problem, event, connection)
     place = Place(connection.connection_id)
-    if isinstance(event, _FRAME_EVENTS):
+    if isinstance(event, _EVENTS_OF_ONE_FRAME):
         is_request = event.message.is_request if event.message is not None else False
         place = Place(connection.connection_id, is_request, event.offset)
     first = connection.run.first_place(cause, event.at, place)
@@ -278,7 +279,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
 
 def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> None:
     """Keep a repeat for the line of its frame. What is no fault (severity info) marks no frame."""
-    if repeat.severity == Severity.INFO or not isinstance(event, _FRAME_EVENTS):
+    if repeat.severity == Severity.INFO or not isinstance(event, _EVENTS_OF_ONE_FRAME):
         return
     if repeat in connection.repeats or len(connection.repeats) < MAX_REPEATS:
         connection.repeats[repeat] += 1
@@ -295,6 +296,6 @@ def _root_cause(rule: Rule, problem: Problem, event: Any, connection: Connection
     is_client = (problem.blame or rule.blame) == "client"
     client = (connection.client_id or connection.client_software) if is_client else None
     # a bug in kproxy does not belong to one server, nor does a habit of a client, which talks to several brokers
-    is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_FAMILY_OF_HABITS)))
+    is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_HABITS_FAMILY)))
     server = connection.server if is_of_server else None
     return rule.code, server, client, frame_kind, location and without_indexes(str(location)), problem.cause

@@ -99,7 +99,7 @@ def _lookup_results(event: ResponseReceived) -> list[CoordinatorResult]:
         rows = [(request_body.get("key", ""), message.body, "")]
     return [
         CoordinatorResult(kind, key, broker.get("error_code", 0), f"{path}error_code",
-                CoordinatorNode(broker.get("node_id", -1), f"{broker.get('host')}:{broker.get('port')}"))
+                          CoordinatorNode(broker.get("node_id", -1), f"{broker.get('host')}:{broker.get('port')}"))
         for key, broker, path in rows
     ]  # fmt: skip
 

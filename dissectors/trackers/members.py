@@ -56,7 +56,7 @@ class Member:
 
     It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. It `waits`
     for the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
-    Its last heartbeat was at `beat_at` (ns), and `shortest_gap` is the shortest of the latest `gaps` gaps.
+    Its last heartbeat was at `heartbeat_sent_at` (ns), and `shortest_gap` is the shortest of the latest `gaps` gaps.
     """
 
     group: str

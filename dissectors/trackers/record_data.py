@@ -173,10 +173,7 @@ class RecordData:
     def _examine_batches(
         self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, is_selected: bool
     ) -> PartitionData:
-        """Examine record data. `is_selected`: its only batch is already selected.
-
-        Otherwise `sampler` selects each batch.
-        """
+        """Examine record data. Its only batch `is_selected`, or `sampler` selects each batch."""
         assert self.message is not None
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(

@@ -26,7 +26,8 @@ class FrameFlags(IntFlag):
     buffer is not empty. FIRST: the first frame of its API, version and direction on its connection. UNPAIRED: a
     response without request or out of order; a request that reuses or decreases the correlation id, or with many in
     flight. REFUSED: error codes other than 0. SASL: the connection uses SASL. SLOW: a response that took at least
-    `LONG`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its partitions have
+    `SLOW_LATENCY`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its
+    partitions have
     more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
     before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
     EMPTY: a Produce or Fetch response without a result for anything that was requested.

@@ -70,7 +70,7 @@ def walk(
         most_nodes: The walk stops with `TooManyElements` before it makes more nodes than this.
 
     Returns:
-        The fields read so far; bad bytes set `Walked.error` and never raise. Values are as in
+        The fields read so far; bad bytes set `WalkResult.error` and never raise. Values are as in
         `dissectors.wire.decode.decode`, except that records are bytes.
     """
     walker = _Walker(frame, start, len(frame) if end is None else end, most_nodes)

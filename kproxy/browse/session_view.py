@@ -25,7 +25,7 @@ class SessionView:
         store: Their lines.
         lines: Returns the lines of a row, without bodies and bytes.
         findings: The causes in all rows.
-        noted: Returns the columns of a row's note; None if it has none.
+        note_columns: Returns the columns of a row's note; None if it has none.
     """
 
     def __init__(

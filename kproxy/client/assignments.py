@@ -217,12 +217,9 @@ def _batches(entries: list[Any], path: str) -> bytes:
         timestamp = record.get("timestamp", now)
         if not isinstance(timestamp, int):
             raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_json_excerpt(timestamp)}")
-        batch_records.append({
-            "key": _payload(record.get("key")),
-            "value": _payload(record.get("value")),
-            "headers": [{"key": name, "value": _payload(value)} for name, value in headers.items()],
-            "timestamp": timestamp,
-        })  # fmt: skip
+        batch_records.append({"key": _payload(record.get("key")), "value": _payload(record.get("value")),
+                             "headers": [{"key": name, "value": _payload(value)} for name, value in headers.items()],
+                             "timestamp": timestamp, })  # fmt: skip
     try:
         return records.encode([{"records": batch_records, "partition_leader_epoch": -1}])
     except EncodeError as error:

@@ -38,7 +38,7 @@ async def fetch_versions(connection: BrokerConnection) -> VersionRanges:
 
 
 async def fetch_versions_from(address: Address, within: float, tls: ClientTls | None = None) -> VersionRanges:
-    """Ask for the broker's versions on a connection of its own, see `advertised`.
+    """Ask for the broker's versions on a connection of its own, see `fetch_versions`.
 
     Raises:
         UserError: Also if the broker cannot be reached.

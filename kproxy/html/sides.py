@@ -129,9 +129,9 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         if len(children) > MAX_ELEMENTS:
             first_omitted = children[MAX_ELEMENTS]
             total = len(children) if field.count is None else field.count
-            omitted = FieldView("…", field.path, None if first_omitted.start is None else (first_omitted.start,
-                                                                                           field.end or 0),
-                         kind=MORE, count=total - MAX_ELEMENTS)  # fmt: skip
+            omitted = FieldView("…", field.path,
+                                None if first_omitted.start is None else (first_omitted.start, field.end or 0),
+                                kind=MORE, count=total - MAX_ELEMENTS)  # fmt: skip
             children = [*children[:MAX_ELEMENTS], omitted]
         pending += [(depth + 1, node) for node in reversed(children)]
 

@@ -37,7 +37,7 @@ class InspectorMetrics(Collector):
         in_flight: Returns the number of unanswered requests.
         lost_lines: Returns the number of lines that the trace lacks because they could not be written.
         worker_restarts: Returns how often one of several inspectors was restarted.
-        lasting: Returns the number of requests and groups that are stopped now, by code and severity.
+        ongoing: Returns the number of requests and groups that are stopped now, by code and severity.
     """
 
     def __init__(

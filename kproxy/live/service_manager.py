@@ -34,7 +34,7 @@ def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
 
 @contextmanager
 def notify_reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
-    """The configuration is read again while the block lasts; `relayed` returns the argument of `ready`."""
+    """The configuration is read again while the block lasts; `relayed` returns the argument of `notify_ready`."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:

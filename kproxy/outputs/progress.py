@@ -22,7 +22,7 @@ class _InputReader(Protocol):
 class ReadingProgress:
     """Draws a bar once reading has taken half a second; nothing without a terminal. Use it as a context manager.
 
-    Call `advance` often. While output goes to the terminal too, call `output_follows` before each line: the first one
+    Call `advance` often. While output goes to the terminal too, call `stop_drawing` before each line: the first one
     ends the bar.
     """
 

@@ -75,7 +75,7 @@ class TextOutput:
         quiet: Write only findings and gaps, but not that a secret is withheld (K004): that is no fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
         payloads: Without bodies, write a row for each record.
-        above: Returns rows to write before those of a line.
+        rows_above: Returns rows to write before those of a line.
         clock: How times are shown.
     """
 

@@ -40,7 +40,7 @@ class ScratchTopic:
         """Append batches; returns the partition's part of the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
         response = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
-                                transactional_id=transactional_id)  # fmt: skip
+                                  transactional_id=transactional_id)  # fmt: skip
         return _only_partition(response, "responses", "partition_responses")
 
     async def fetch(
@@ -134,7 +134,7 @@ async def create_topic(
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
     version = min(6, target.version("CreateTopics"))
     response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
-                              validate_only=validate_only)  # fmt: skip
+                                validate_only=validate_only)  # fmt: skip
     if [topic["name"] for topic in response.body["topics"]] != [name]:
         raise response.failed("the response does not have exactly the topic of the request")
     code: int = response.body["topics"][0]["error_code"]

@@ -43,8 +43,8 @@ class ShareGroupMember:
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
         """Acquire records, or wait for some; returns the delivery count by offset."""
         response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
-                                  max_records=100,
-                                batch_size=100, topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
+                                  max_records=100, batch_size=100,
+                                  topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
         expect(response.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
         deliveries: dict[int, int] = {}

@@ -31,7 +31,7 @@ class ConnectionSetup:
         accepted: The client's socket.
         client: The client's address.
         listener: See above.
-        own: What the upstream must not be.
+        own_addresses: What the upstream must not be.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ class InspectedBroker(Inspected, Broker):
         options: See `Broker`.
         ports: See `Broker`; free ones by default.
         report: See `Broker`.
-        rules: Limits of rules, as in ``--rule``: ``["S091:share=50"]``.
+        rules: Limits of rules, as in ``--rule``: ``["S091:commits=20"]``.
         settings: See `Broker`.
 
     Raises:

@@ -39,7 +39,7 @@ class Proxy(Inspected):
         upstream_tls: For brokers with TLS. Clients connect to the proxy in plaintext, and log in themselves with SASL.
         check: Whether each broker must accept a connection before the block begins.
         name: Prefix of connection ids in `frames` and `findings`.
-        rules: Limits of rules, as in ``--rule``: ``["S091:share=50"]``.
+        rules: Limits of rules, as in ``--rule``: ``["S091:commits=20"]``.
 
     Raises:
         ValueError: An address is invalid.

@@ -37,7 +37,7 @@ class InspectedTraffic:
 
     Args:
         name: Prefix of connection ids.
-        rules: Limits of rules, each in the form of ``--rule``: ``S091:share=50``.
+        rules: Limits of rules, each in the form of ``--rule``: ``S091:commits=20``.
 
     Raises:
         UserError: A rule, limit or value is invalid.

@@ -129,7 +129,7 @@ def _numbered_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """The lines that are not empty or too long, with their numbers in the file, from 1."""
     partial = bytearray()
-    number, is_skipped = 1, False  # of the line that `rest` begins
+    number, is_skipped = 1, False  # of the line that `partial` begins
     for chunk in _plain(source, name, warn, damaged):
         first, *following_lines = chunk.split(b"\n")
         if not is_skipped:

@@ -24,8 +24,8 @@ _PLACE = 7
 class HexView(ScrollView, can_focus=True):
     """Bytes in rows of 8 or 16.
 
-    `span` is highlighted, half-open; moving the cursor posts the byte's offset. `found` are spans of findings with
-    their severities.
+    `span` is highlighted, half-open; moving the cursor posts the byte's offset. `finding_spans` are spans of findings
+    with their severities.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -229,11 +229,9 @@ class Tally:
         count["sure"] += is_sure
         count["wrong but sure"] += is_sure and 0 not in ranks
         if 0 not in ranks:
-            self.missed.append({
-                "name": case.valid.name, "version": case.valid.version, "fault": case.shape, "place": ranks[:1],
-                "confidence": reported[0].confidence if reported else None, "edits": [str(edit) for edit in edits[:3]],
-                "frame": case.broken.hex(),
-            })  # fmt: skip
+            self.missed.append({"name": case.valid.name, "version": case.valid.version, "fault": case.shape,
+                               "place": ranks[:1], "confidence": reported[0].confidence if reported else None,
+                               "edits": [str(edit) for edit in edits[:3]], "frame": case.broken.hex(), })  # fmt: skip
 
     @property
     def total(self) -> Counter[str]:

@@ -13,7 +13,7 @@ from tests.kproxy.broker.socket_client import SocketClient
 
 
 class BrokerAddress:
-    """A broker on loopback, as `Asking` needs it."""
+    """A broker on loopback, as `SocketClient` needs it."""
 
     def __init__(self, port: int) -> None:
         self.ports = (port,)

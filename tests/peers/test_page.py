@@ -52,9 +52,8 @@ def tab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 def show_page(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
     page = tmp_path / "page.html"
-    process = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never",
-                              *options, source],
-                             capture_output=True, check=True, timeout=120)  # fmt: skip
+    process = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", *options,
+                             source], capture_output=True, check=True, timeout=120)  # fmt: skip
     page.write_bytes(process.stdout)
     tab.resize(width, 900)
     tab.navigate(page.as_uri())

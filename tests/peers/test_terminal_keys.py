@@ -51,22 +51,20 @@ def press_and_check(terminal: Terminal, steps: Sequence[Step]) -> None:
 
 def test_keys_move_among_frames(bug: Terminal) -> None:
     first_client, last_time, finding_time = "client: 127.0.0.1:53998", "02:20:01.830 UTC", "02:19:55.762 UTC"
-    press_and_check(bug, [
-        ("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", finding_time),
-        ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last_time), ("g", first_client),
-        ("End", last_time),
-        ("Home", first_client), ("PageDown", last_time), ("PageUp", first_client), ("C-d", last_time),
-        ("C-u", first_client),
-        ("n", finding_time),
-        ("g", first_client), ("!", finding_time), ("G", last_time), ("N", "02:20:01.467 UTC"), ("N", finding_time),
-    ])  # fmt: skip
+    press_and_check(bug,
+                    [("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", finding_time),
+                    ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last_time),
+                    ("g", first_client), ("End", last_time), ("Home", first_client), ("PageDown", last_time),
+                    ("PageUp", first_client), ("C-d", last_time), ("C-u", first_client), ("n", finding_time),
+                    ("g", first_client), ("!", finding_time), ("G", last_time), ("N", "02:20:01.467 UTC"),
+                    ("N", finding_time), ])  # fmt: skip
 
 
 def test_keys_work_in_an_exchange(bug: Terminal) -> None:
-    press_and_check(bug, [
-        ("!", "hint: do not write throttle_time_ms in version 2"), ("Enter", "no latency error / finding"),
-        ("j", "▼ brokers"), ("h", "▶ brokers"), ("l", "▼ brokers"), ("]", "127.0.0.1:35052"), ("[", "02:19:55.762 UTC"),
-    ])  # fmt: skip
+    press_and_check(bug,
+                    [("!", "hint: do not write throttle_time_ms in version 2"), ("Enter", "no latency error / finding"),
+                    ("j", "▼ brokers"), ("h", "▶ brokers"), ("l", "▼ brokers"), ("]", "127.0.0.1:35052"),
+                    ("[", "02:19:55.762 UTC"), ])  # fmt: skip
     until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(bug))
     press_and_check(
         bug, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")]
@@ -124,8 +122,9 @@ def test_keys_sort_mark_and_annotate(bug: Terminal) -> None:
         bug, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")]
     )
     bug.write("look here")
-    press_and_check(bug, [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830 UTC"),
-               ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
+    press_and_check(bug,
+                    [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830 UTC"),
+                    ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
 
 
 def test_keys_copy_save_and_edit(tmp_path: Path, bug: Terminal) -> None:
@@ -166,16 +165,15 @@ def test_keys_open_help_commands_and_themes_and_quit(bug: Terminal) -> None:
 
 
 def test_keys_open_every_view(bug: Terminal) -> None:
-    press_and_check(bug, [
-        ("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("Enter", "5 shown"),
-        ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"), ("c", "UNSUPPORTED_VERSION 2x"),
-        ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"), ("5", "why it is stalled"),
-        ("6", "= hint: do not write throttle_time_ms"), ("p", "Checks that a message has no field"),
-        ("Escape", "no Checks that a message"), ("s", "2 shown"), ("6", "= hint: do not write"),
-        ("Enter", "latency error / finding"), ("7", "Kafka 4: works"),
-        ("Escape", "latency error"),
-        ("1", "latency error / finding"),
-    ])  # fmt: skip
+    press_and_check(bug,
+                    [("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"),
+                    ("Enter", "5 shown"), ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"),
+                    ("c", "UNSUPPORTED_VERSION 2x"), ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"),
+                    ("5", "why it is stalled"), ("6", "= hint: do not write throttle_time_ms"),
+                    ("p", "Checks that a message has no field"), ("Escape", "no Checks that a message"),
+                    ("s", "2 shown"), ("6", "= hint: do not write"), ("Enter", "latency error / finding"),
+                    ("7", "Kafka 4: works"), ("Escape", "latency error"), ("1", "latency error / finding"),
+                    ])  # fmt: skip
 
 
 def test_keys_move_and_zoom_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:

@@ -262,7 +262,7 @@ def no_coordinator_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
 
 
 def coordinator_move_stall(group: GroupHistory, server: str, at: int, row: int) -> Stall:
-    """The group's coordinator moved to the broker `server`; the previous one last answered at `coordinated_at`."""
+    """The group's coordinator moved to the broker `server`; the previous one last answered at `coordinator_seen_at`."""
     since = group.coordinator_seen_at
     return Stall(
         StallKind.COORDINATOR,

@@ -105,7 +105,7 @@ ERRORS: Final[Judgements] = {
         "use bootstrap.servers for brokers, and bootstrap.controllers for controllers", fields=("endpoint_type",),
     ),
     Error.UNSUPPORTED_ENDPOINT_TYPE: final_error("the endpoint type is unknown", "use 1 (brokers) or 2 (controllers)",
-                                           fields=("endpoint_type",)),
+                                                 fields=("endpoint_type",)),
     Error.UNKNOWN_CONTROLLER_ID: final_error("the controller is unknown", _LOG, blame="broker"),
     Error.CONTROLLER_ID_NOT_REGISTERED: final_error("no controller with this id is registered", _LOG, blame="broker"),
     Error.UNKNOWN_SUBSCRIPTION_ID: routine_error(

@@ -35,10 +35,7 @@ class _AbandonedWaits(BoundedDict[tuple[str, str | None, str], deque[float]]):
 
 @dataclass(frozen=True, slots=True)
 class _AbandonedRequest:
-    """A request whose connection the client has closed.
-
-    And the client's connections that were open then (`other_connection_ids`).
-    """
+    """A request whose connection the client closed; `other_connection_ids` of the client were open then."""
 
     api: str
     waited: float

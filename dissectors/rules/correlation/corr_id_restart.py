@@ -11,7 +11,7 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: A restart is an id of at most `FIRST` after an id of at least `FAR`.
+#: A restart is an id of at most `MAX_RESTART_ID` after an id of at least `MIN_PREVIOUS_ID`.
 MAX_RESTART_ID = 10
 MIN_PREVIOUS_ID = 1000
 

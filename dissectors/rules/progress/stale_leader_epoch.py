@@ -194,8 +194,8 @@ def _find_problem(
         )
     if not connection.run.state(Losses).since(epoch_refusals.since, connection):
         text += _refresh_note(seen_epoch, epoch_refusals)
-    return _EpochProblem(text, "request Metadata after this error, and use its "
-                      "leader_epoch in the next request", None, name)  # fmt: skip
+    return _EpochProblem(text, "request Metadata after this error, and use its leader_epoch in the next request",
+                         None, name)  # fmt: skip
 
 
 def _fits_better(epoch: int, epoch_refusals: _EpochRefusals) -> bool:

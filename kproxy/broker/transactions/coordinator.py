@@ -136,7 +136,7 @@ class Transactions:
             transactional_id: The transactional id.
             producer: The producer.
             commit: Commit if true, else abort.
-            version: The client's transaction version; from `BUMPING` on the epoch is incremented.
+            version: The client's transaction version; from `EPOCH_BUMP_VERSION` on the epoch is incremented.
 
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,

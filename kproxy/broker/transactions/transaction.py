@@ -57,7 +57,7 @@ class Transaction:
         groups: Groups whose offsets it commits.
         started_at: When the transaction began, in ms since the epoch; -1 if none ever did.
         updated_at: When it last changed.
-        version: Transaction version of the last client that changed it; see `BUMPING`.
+        version: Transaction version of the last client that changed it; see `EPOCH_BUMP_VERSION`.
     """
 
     id: str
@@ -181,7 +181,7 @@ class Transaction:
         return not is_repeated
 
     def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
-        """Decide the outcome. From `BUMPING` on the producer gets the next epoch, which the markers have too."""
+        """Decide the outcome. From `EPOCH_BUMP_VERSION` on, the producer and the markers get the next epoch."""
         if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to increment the epoch
             self.started_at = now
         previous = self.producer

@@ -100,10 +100,7 @@ def _write(
     *,
     has_several_clusters: bool,
 ) -> None:
-    """Write a table, `waiting` for it. As text.
-
-    It has the cluster column only if there are `has_several_clusters` clusters.
-    """
+    """Write a table, `waiting` for it. As text, it has the cluster column only if it `has_several_clusters`."""
     from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 

@@ -41,7 +41,7 @@ async def unknown_session(target: Target) -> None:
     version = min(_NEWEST_VERSION, target.version("Fetch", _FIRST_VERSION))
     async with target.connection() as connection:
         response = await target.ask(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
-                                  session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
+                                    session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
         expect(response.body["error_code"], Error.FETCH_SESSION_ID_NOT_FOUND, "Fetch with an unknown session id")
 
 

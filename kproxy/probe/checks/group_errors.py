@@ -73,7 +73,7 @@ async def fenced_commits(target: Target) -> None:
         ):
             partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
             response = await member.ask("OffsetCommit", generation_id_or_member_epoch=generation, member_id=member_id,
-                                      topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
+                                        topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
             code = response.body["topics"][0]["partitions"][0]["error_code"]
             expect(code, expected, f"OffsetCommit of generation {generation} by {member_id!r}")
 
@@ -173,7 +173,7 @@ async def _stable_group(target: Target, instance: str | None = None) -> AsyncIte
         )
         assignment = {"member_id": member.id, "assignment": b"all"}
         sync_response = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
-                                  group_instance_id=instance, assignments=[assignment])  # fmt: skip
+                                         group_instance_id=instance, assignments=[assignment])  # fmt: skip
         expect(sync_response.body["error_code"], Error.NONE, "SyncGroup")
         try:
             yield member
@@ -191,8 +191,7 @@ async def _join_group(
     values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "kproxy-probe",
               "protocols": [{"name": "only", "metadata": b"metadata"}]} | overrides  # fmt: skip
     return await send_when_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group,
-                                 member_id=member,
-                           group_instance_id=instance, **values)  # fmt: skip
+                                 member_id=member, group_instance_id=instance, **values)  # fmt: skip
 
 
 async def _delete_group(target: Target, connection: BrokerConnection, group: str) -> int:

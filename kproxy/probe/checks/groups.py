@@ -52,8 +52,7 @@ async def unknown_member(target: Target) -> None:
     coordinator = await find_coordinator(target, group)
     async with coordinator.connection() as connection:
         response = await send_when_ready(coordinator, connection, "Heartbeat", min(4, coordinator.version("Heartbeat")),
-                                 group_id=group,
-                                 generation_id=1, member_id="nobody")  # fmt: skip
+                                         group_id=group, generation_id=1, member_id="nobody")  # fmt: skip
         expect(response.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
 
 
@@ -115,13 +114,13 @@ async def committed_offsets(target: Target) -> None:
     async with scratch_topic(target) as topic, coordinator.connection() as connection:
         partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
         response = await coordinator.ask(connection, "OffsetCommit", min(7, coordinator.version("OffsetCommit")),
-                              group_id=group,
-                              generation_id_or_member_epoch=-1, member_id="", retention_time_ms=-1,
-                              topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
+                                         group_id=group, generation_id_or_member_epoch=-1, member_id="",
+                                         retention_time_ms=-1,
+                                         topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
         expect(response.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
         response = await coordinator.ask(connection, "OffsetFetch", min(7, coordinator.version("OffsetFetch")),
-                              group_id=group,
-                              topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
+                                         group_id=group,
+                                         topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
         partitions = {partition["partition_index"]: partition for partition in response.body["topics"][0]["partitions"]}
         if (partitions[0]["committed_offset"], partitions[0]["metadata"]) != (42, "note"):
             raise response.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
@@ -167,8 +166,7 @@ async def consumer_protocol(target: Target) -> None:
         if not assignment or [topic["partitions"] for topic in assignment["topic_partitions"]] != [[0]]:
             raise response.failed(f"the only member is assigned {assignment} instead of partition 0 of its topic")
         leave_response = await coordinator.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group,
-                                                      member_id=member,
-                            member_epoch=-1)  # fmt: skip
+                                               member_id=member, member_epoch=-1)  # fmt: skip
         expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
         if leave_response.body["member_epoch"] != -1:
             raise leave_response.failed(
@@ -218,7 +216,7 @@ async def _sync_group(
         {"member_id": member_id, "assignment": data} for member_id, data in plan.items()
     ]
     response = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
-                              generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
+                                generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "SyncGroup")
     return response
 
@@ -229,7 +227,7 @@ async def _wait_for_rebalance(
     """Send heartbeats until one returns REBALANCE_IN_PROGRESS."""
     for _ in range(50):
         response = await target.ask(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
-                                  generation_id=generation, member_id=member)  # fmt: skip
+                                    generation_id=generation, member_id=member)  # fmt: skip
         if response.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
             return
         expect(response.body["error_code"], Error.NONE, "Heartbeat")
@@ -239,5 +237,5 @@ async def _wait_for_rebalance(
 
 async def _leave_group(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
     response = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
-                              member_id=member)  # fmt: skip
+                                member_id=member)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "LeaveGroup")

@@ -116,9 +116,9 @@ async def not_leader(target: Target) -> None:
 
 
 async def _check_offsets(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
-    """Check the offset, and the timestamp unless None.
+    """Check the offset that a special timestamp has in every version from `first_version` on, and its timestamp.
 
-    By special timestamp in every version from `first_version` on.
+    The timestamp is not checked if it is None.
     """
     newest = target.version("ListOffsets", first_version)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]

@@ -31,7 +31,7 @@ async def _idempotent_producer(target: Target) -> AsyncIterator[tuple[ScratchTop
     version = min(4, target.version("InitProducerId"))
     async with scratch_topic(target) as topic:
         response = await send_when_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
-                                 transaction_timeout_ms=60_000)  # fmt: skip
+                                         transaction_timeout_ms=60_000)  # fmt: skip
         expect(response.body["error_code"], Error.NONE, "InitProducerId")
         yield topic, {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}
 
@@ -108,9 +108,10 @@ async def transaction_timeout(target: Target) -> None:
     transactional_id = target.new_name("transaction")
     coordinator = await find_coordinator(target, transactional_id, transactions=True)
     async with coordinator.connection() as connection:
-        response = await send_when_ready(coordinator, connection, "InitProducerId", min(3,
-                                                                                               coordinator.version("InitProducerId")),
-                                 transactional_id=transactional_id, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
+        response = await send_when_ready(coordinator, connection, "InitProducerId",
+                                         min(3, coordinator.version("InitProducerId")),
+                                         transactional_id=transactional_id,
+                                         transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
         expect(response.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
 
 
@@ -140,8 +141,8 @@ async def transactions(target: Target) -> None:
             if (stable := open_result["last_stable_offset"]) != 2 * number:
                 raise CheckFailed(f"the last stable offset of an open transaction is {stable} instead of {2 * number}")
             end_response = await coordinator.ask(connection, "EndTxn", min(3, coordinator.version("EndTxn")),
-                                 transactional_id=transactional_id,
-                                 committed=committed, **producer)  # fmt: skip
+                                                 transactional_id=transactional_id, committed=committed,
+                                                 **producer)  # fmt: skip
             expect(end_response.body["error_code"], Error.NONE, "EndTxn")
         for _ in range(_RETRIES):  # markers are written after EndTxn has been answered
             final_result = await topic.fetch(isolation_level=1)
@@ -162,7 +163,7 @@ async def _init_transactional_producer(
 ) -> dict[str, int]:
     """The producer id and epoch for a transactional id."""
     response = await send_when_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
-                             transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
+                                     transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
     return {"producer_id": response.body["producer_id"], "producer_epoch": response.body["producer_epoch"]}
 
@@ -177,7 +178,7 @@ async def _add_partition(
     for _ in range(_RETRIES):
         version = min(3, target.version("AddPartitionsToTxn"))
         response = await target.ask(connection, "AddPartitionsToTxn", version, **values,
-                                  v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
+                                    v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
         code: int = response.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
         if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
             break

@@ -57,7 +57,7 @@ async def validate_only(target: Target) -> None:
         code = await create_topic(target, connection, name, 1, 1, validate_only=True)
         expect(code, Error.NONE, "CreateTopics")
         response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 4)),
-                                  topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
+                                    topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
         if response.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
             await delete_topic(target, name)
             raise response.failed("the topic exists, although it was only validated")

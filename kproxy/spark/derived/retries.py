@@ -45,8 +45,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
-        exchanges(ended_lines, is_errand, **columns)
-        .where(F.col("answered_us").isNull())
+        exchanges(ended_lines, is_errand, **columns) .where(F.col("answered_us").isNull())
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_IDENTITY_COLUMNS, "connection_id")),
                 F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
@@ -57,12 +56,10 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     by_lost_request = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
     by_repetition = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))
     return (
-        pairs.withColumn("place", F.row_number().over(by_lost_request))
-        .where(F.col("place") == 1)
-        .withColumn("place", F.row_number().over(by_repetition))
-        .where(F.col("place") == 1)
-        .select("cluster", "host", "client_id", "client", "server", "api", "connection_id",
-                F.col("us").alias("again_us"), "lost_us", "ended_us", "closed_by")
+        pairs.withColumn("place", F.row_number().over(by_lost_request)) .where(F.col("place") == 1) .withColumn("place",
+                         F.row_number().over(by_repetition)) .where(F.col("place") == 1) .select("cluster", "host",
+                         "client_id", "client", "server", "api", "connection_id", F.col("us").alias("again_us"),
+                         "lost_us", "ended_us", "closed_by")
     )  # fmt: skip
 
 

@@ -307,12 +307,11 @@ def _with_other_days(
     with_value = F.filter(others, lambda day: day["value"].isNotNull())
     same_kind = F.filter("known", is_same_kind) if kinds else F.col("known")
     return (
-        hours.withColumn("local", calendar.local(F.col("hour")))
-        .groupBy(*_ITEM, *extra_columns, F.pmod("local", F.lit(_DAY)))
-        .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"), *day)).alias("days"))
-        .where(F.size("days") > _MIN_WEEKS)
-        .select(*_ITEM, *extra_columns, "days", F.explode("days").alias("day"))
-        .where(calendar.is_reported(F.col("day.hour")))
+        hours.withColumn("local", calendar.local(F.col("hour"))) .groupBy(*_ITEM, *extra_columns,
+                         F.pmod("local",
+                                F.lit(_DAY))) .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"),
+                         *day)).alias("days")) .where(F.size("days") > _MIN_WEEKS) .select(*_ITEM, *extra_columns,
+                         "days", F.explode("days").alias("day")) .where(calendar.is_reported(F.col("day.hour")))
         .withColumn("known", computed_once(with_value))
         .select(
             *_ITEM, *extra_columns, "day",

@@ -101,7 +101,7 @@ def _version_rows(lines: DataFrame) -> DataFrame:
 
 
 def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
-    """Add the verdict and reason of each use, as `kproxy.browse.overviews.kafka4.Use` does for an API."""
+    """Add the verdict and reason of each use, as `kproxy.browse.overviews.kafka4.RemovedApiUse` does for an API."""
     lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
     ranges = served(release)
     # Every broker responds to every version of ApiVersions, including future ones (KIP-511).

@@ -50,29 +50,20 @@ def connections(lines: DataFrame) -> DataFrame:
     opened = F.col("opened_at").isNotNull()
     peak = F.when(opened, F.struct((-F.count("*").over(same_minute)).alias("less"), "minute"))
     return (
-        lifetimes.withColumn("peak", peak)
-        .groupBy("cluster", "client", "host", "broker")
-        .agg(
-            F.count("*").alias("connections"),
-            F.count("opened_at").alias("opened"),
-            F.min("peak").alias("peak"),
-            F.count_if(F.col("life_us") < _SHORT_US).alias("short"),
-            F.percentile("life_us", F.lit(0.5)).alias("p50_life_us"),
-            F.count_if(F.col("requests") == 0).alias("unused"),
-            F.mean("requests").alias("per_connection"),
-            _closed_by("client").alias("by_client"),
-            _closed_by("server").alias("by_broker"),
-            _closed_by("proxy").alias("by_proxy"),
-            F.count_if(F.col("how") == "reset").alias("resets"),
-            F.sum("unanswered").alias("unanswered"),
-        )
-        .select(
-            "cluster", "client", "host", "broker", "connections", "opened",
-            F.coalesce(-F.col("peak.less"), F.lit(0)).alias("peak_a_minute"), F.col("peak.minute").alias("peak_at"),
-            "short", "p50_life_us", "unused", "per_connection", "by_client", "by_broker", "by_proxy", "resets",
-            "unanswered",
-        )
-        .orderBy(F.desc("peak_a_minute"), F.desc("connections"), "client", "host", "broker", "cluster")
+        lifetimes.withColumn("peak", peak) .groupBy("cluster", "client", "host",
+                             "broker") .agg(F.count("*").alias("connections"), F.count("opened_at").alias("opened"),
+                             F.min("peak").alias("peak"), F.count_if(F.col("life_us") < _SHORT_US).alias("short"),
+                             F.percentile("life_us", F.lit(0.5)).alias("p50_life_us"),
+                             F.count_if(F.col("requests") == 0).alias("unused"),
+                             F.mean("requests").alias("per_connection"), _closed_by("client").alias("by_client"),
+                             _closed_by("server").alias("by_broker"), _closed_by("proxy").alias("by_proxy"),
+                             F.count_if(F.col("how") == "reset").alias("resets"),
+                             F.sum("unanswered").alias("unanswered"), ) .select("cluster", "client", "host", "broker",
+                             "connections", "opened", F.coalesce(-F.col("peak.less"), F.lit(0)).alias("peak_a_minute"),
+                             F.col("peak.minute").alias("peak_at"), "short", "p50_life_us", "unused", "per_connection",
+                             "by_client", "by_broker", "by_proxy", "resets", "unanswered",
+                             ) .orderBy(F.desc("peak_a_minute"), F.desc("connections"), "client", "host", "broker",
+                             "cluster")
     )  # fmt: skip
 
 

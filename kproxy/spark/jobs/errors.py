@@ -41,15 +41,12 @@ def errors(lines: DataFrame) -> DataFrame:
     # Few responses differ in more than their time: they are counted before they are multiplied, by texts, because the
     # embedded engine takes much longer to group by lists.
     distinct_responses = (
-        lines.where(is_decoded())
-        .groupBy(
-            "cluster", "api", client_name().alias("client"), "server", "principal",
-            F.array_join(F.transform("topics", topic_name), _BETWEEN, "").alias("topics"),
-            F.to_json("errors").alias("errors"),
-        )
-        .agg(F.count("*").alias("responses"), F.min("ts").alias("first_at"), F.max("ts").alias("last_at"))
-        .withColumn("topics", computed_once(F.split(F.nullif("topics", F.lit("")), _BETWEEN)))
-        .withColumn("errors", computed_once(F.from_json("errors", _ERRORS)))
+        lines.where(is_decoded()) .groupBy("cluster", "api", client_name().alias("client"), "server", "principal",
+                    F.array_join(F.transform("topics", topic_name), _BETWEEN, "").alias("topics"),
+                    F.to_json("errors").alias("errors"), ) .agg(F.count("*").alias("responses"),
+                    F.min("ts").alias("first_at"), F.max("ts").alias("last_at")) .withColumn("topics",
+                    computed_once(F.split(F.nullif("topics", F.lit("")), _BETWEEN))) .withColumn("errors",
+                    computed_once(F.from_json("errors", _ERRORS)))
     )  # fmt: skip
     response_errors = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
     topic_errors = F.array_distinct(F.transform(errors_about_topics(), lambda error: _error(error, topic_index(error))))

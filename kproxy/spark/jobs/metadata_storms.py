@@ -43,12 +43,8 @@ def metadata_storms(lines: DataFrame) -> DataFrame:
     duration_us = F.unix_micros("last_at") - F.unix_micros("first_at")
     per_second = F.when(F.col("lasted_us") > 0, (F.col("requests") - 1) * 1_000_000.0 / F.col("lasted_us"))
     return (
-        metadata_runs(lines)
-        .withColumn("lasted_us", duration_us)
-        .select(
-            "cluster", client_name().alias("client"), "host", "broker", "first_at", "last_at", "lasted_us", "requests",
-            per_second.alias("per_second"),
-            "refused", "error", "topic", "connections", "topics", "bytes", "connection_id",
-        )
-        .orderBy(F.desc("requests"), "first_at", "client", "host", "cluster")
+        metadata_runs(lines) .withColumn("lasted_us", duration_us) .select("cluster", client_name().alias("client"),
+                      "host", "broker", "first_at", "last_at", "lasted_us", "requests", per_second.alias("per_second"),
+                      "refused", "error", "topic", "connections", "topics", "bytes", "connection_id",
+                      ) .orderBy(F.desc("requests"), "first_at", "client", "host", "cluster")
     )  # fmt: skip

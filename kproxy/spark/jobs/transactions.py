@@ -52,17 +52,13 @@ def transactions(lines: DataFrame) -> DataFrame:
     begun_us, ended_us = F.col("begun.us"), F.col("ended.us")
     outcome = F.coalesce("ended.outcome", F.lit("open"))
     return (
-        _transactions(_events(lines))
-        .join(F.broadcast(last_lines), "cluster")
-        .select(
-            "cluster", "transactional_id", "begun.producer_id", "begun.producer_epoch", "begun.client", "begun.host",
-            "ended.version", F.timestamp_micros(begun_us).alias("begun_at"),
-            F.timestamp_micros(ended_us).alias("ended_at"),
-            (F.coalesce(ended_us, "last_us") - begun_us).alias("open_us"), outcome.alias("outcome"), "partitions",
-            "records",
-            "groups", "refused", "timeout_us", "begun.connection_id",
-        )
-        .orderBy(F.col("ended_at").isNotNull(), F.desc("open_us"), "transactional_id", "begun_at", "cluster")
+        _transactions(_events(lines)) .join(F.broadcast(last_lines), "cluster") .select("cluster", "transactional_id",
+                      "begun.producer_id", "begun.producer_epoch", "begun.client", "begun.host", "ended.version",
+                      F.timestamp_micros(begun_us).alias("begun_at"), F.timestamp_micros(ended_us).alias("ended_at"),
+                      (F.coalesce(ended_us, "last_us") - begun_us).alias("open_us"), outcome.alias("outcome"),
+                      "partitions", "records", "groups", "refused", "timeout_us", "begun.connection_id",
+                      ) .orderBy(F.col("ended_at").isNotNull(), F.desc("open_us"), "transactional_id", "begun_at",
+                      "cluster")
     )  # fmt: skip
 
 
@@ -84,9 +80,10 @@ def _events(lines: DataFrame) -> DataFrame:
         )
     )
     is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
-    record_count = F.aggregate(array_or_empty(F.transform("topics", lambda topic: F.coalesce(topic["records"],
-                                                                                             F.lit(0)))),
-                          F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
+    record_count = F.aggregate(array_or_empty(F.transform("topics",
+                                                          lambda topic: F.coalesce(topic["records"],
+                                                                                   F.lit(0)))), F.lit(0).cast("long"),
+                               lambda total, number: total + number)  # fmt: skip
     frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
         *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),
         "producer_id", "producer_epoch", client_name().alias("client"), host(F.col("client")).alias("host"),
@@ -129,7 +126,7 @@ def _transactions(events: DataFrame) -> DataFrame:
     since_init = Window.partitionBy(*_ID, "era").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
     init_connection = F.when(event == _INIT, F.col("connection_id"))
     used_connections = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
-                    F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
+                                F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
     events_in_lives = (
         events.withColumn("life", F.coalesce(F.count_if(is_end).over(earlier), F.lit(0)))
         .withColumn("era", F.coalesce(F.count_if(F.coalesce(event == _INIT, F.lit(False))).over(earlier), F.lit(0)))

@@ -28,19 +28,18 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
     topic, values = F.col("entry"), F.col("values")
     totals = Window.partitionBy("cluster", "topic")
     rows = (
-        produce_requests.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"]))
-        .select(
-            "cluster", "ts", "connection_id", F.col("server").alias("broker"), client_name().alias("client"),
-            F.coalesce(topic["name"], _topic_name_of(topic["topic_id"]), topic["topic_id"]).alias("topic"),
-            _values(topic).alias("values"),
-        )
-        .withColumns({
-            "right": F.size(F.filter(values, _has_id)),
-            "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
-        })
-        .groupBy("cluster", "client", "broker", "topic", (F.col("wrong") > 0).alias("lacking"))
-        .agg(*occurrence_columns(), F.sum("right").alias("right"), F.sum("wrong").alias("wrong"))
-        .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
+        produce_requests.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"])) .select("cluster",
+                                    "ts", "connection_id", F.col("server").alias("broker"),
+                                    client_name().alias("client"),
+                                    F.coalesce(topic["name"], _topic_name_of(topic["topic_id"]),
+                                               topic["topic_id"]).alias("topic"), _values(topic).alias("values"),
+                                    ) .withColumns({"right": F.size(F.filter(values, _has_id)),
+                                    "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
+                                    }) .groupBy("cluster", "client", "broker", "topic",
+                                    (F.col("wrong") > 0).alias("lacking")) .agg(*occurrence_columns(),
+                                    F.sum("right").alias("right"),
+                                    F.sum("wrong").alias("wrong")) .withColumns({"have": F.sum("right").over(totals),
+                                    "lack": F.sum("wrong").over(totals)})
         .where(F.col("lacking") & (F.col("have") >= _MIN_RECORDS) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
     return finding_rows(

@@ -19,5 +19,5 @@ def throttled(lines: DataFrame) -> DataFrame:
         .agg(*occurrence_columns(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
     text = message("client %s was throttled by %s %d times, %s s in total and at most %d ms", "client", "broker",
-                "findings", fixed_point(F.col("total"), 1, 1000), "most")  # fmt: skip
+                   "findings", fixed_point(F.col("total"), 1, 1000), "most")  # fmt: skip
     return finding_rows(rows, message=text)

@@ -75,7 +75,7 @@ class ArchiveWriter:
         if self._lock is None or self._java is None:
             return
         notify(f"writing an archive of Spark's classes to {self._path.parent}, so that later runs start twice as fast "
-            "(Ctrl-C skips it)")  # fmt: skip
+               "(Ctrl-C skips it)")  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
             stop()
             if self._java.wait() == 0 and _is_complete(self._part):

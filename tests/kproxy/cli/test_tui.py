@@ -145,8 +145,8 @@ def test_options_are_passed_on_unchanged(words: list[str], expected: list[str]) 
 
 
 def test_options_of_captures_are_passed_to_the_capture_only() -> None:
-    args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key",
-                  "--rule", "C018:connections=5", "--", "-x.pcap")  # fmt: skip
+    args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--rule",
+                      "C018:connections=5", "--", "-x.pcap")  # fmt: skip
     passed = command_line.options_of(args, tui.add_capture)
     assert passed == ["--port=1", "--port=2", "--keylog=keys", "--rule=C018:connections=5", "--payloads", "--mask=key"]
     assert args.sources == ["-x.pcap"]

@@ -131,10 +131,14 @@ def test_side_has_fields_bytes_and_marks(bug: Opened) -> None:
 def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
     """A Produce request and its response."""
     data = records.encode([{"records": [{"key": topic.encode("utf-8", "surrogateescape"), "value": b'{"a": 1}'}]}])
-    request_frame = request("Produce", 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [
-        {"name": topic, "partition_data": [{"index": 0, "records": data}]}]}, correlation_id=number)  # fmt: skip
-    response_frame = response("Produce", 7, {"responses": [{"name": topic, "partition_responses": [
-        {"index": 0, "error_code": 0, "base_offset": 5}]}], "throttle_time_ms": 0}, correlation_id=number)  # fmt: skip
+    request_frame = request("Produce", 7,
+                            {"transactional_id": None, "acks": 1, "timeout_ms": 1,
+                            "topic_data": [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]},
+                            correlation_id=number)  # fmt: skip
+    response_frame = response("Produce", 7,
+                              {"responses": [{"name": topic,
+                              "partition_responses": [{"index": 0, "error_code": 0, "base_offset": 5}]}],
+                              "throttle_time_ms": 0}, correlation_id=number)  # fmt: skip
     columns: dict[str, Any] = {"correlation_id": number, "topics": [TopicEntry(topic, partitions=[0])]}
     return [
         request_line(request_frame, client_id=topic, **columns),

@@ -61,7 +61,7 @@ def collect_causes(*lines: Line, file: str = "a.pcap") -> Causes:
 def test_filtered_report_knows_that_a_wait_has_ended() -> None:
     def count_row(*responses: Line) -> str:
         waiting_finding = FindingLine(**AT, connection_id="a-1", code="C020", name="request-waits", severity="warning",
-                           message="it waits", direction="request", offset=0)  # fmt: skip
+                                      message="it waits", direction="request", offset=0)  # fmt: skip
         file = io.StringIO()
         report = Report(file, parse("finding=C020"), "text", Selection())
         report.begin("a.pcap")

@@ -21,7 +21,7 @@ def mixed_session() -> BrowseSession:
         name = "audit" if number % 3 == 0 else "shop"
         api, key = ("Heartbeat", 12) if number % 2 else ("Fetch", 1)
         request_line = request(number, at=number, client_id=name, api=api, api_key=key, connection_id=f"n-{number % 3}",
-                        group_id=f"group-of-{name}")  # fmt: skip
+                               group_id=f"group-of-{name}")  # fmt: skip
         lines += [request_line, response(request_line, findings=[finding()] if number == 3 else [])]
     return session_of(lines)
 

@@ -73,7 +73,7 @@ def test_reports_an_unreachable_upstream(kproxy: Run) -> None:
 def test_suggests_the_package_without_aiohttp(tmp_path: Path) -> None:
     script = "import sys; sys.modules['aiohttp'] = None; from kproxy.cli import main; sys.exit(main())"
     process = subprocess.run([sys.executable, "-c", script, "web", _BUG], capture_output=True, text=True, check=False,
-                          timeout=60, cwd=tmp_path)  # fmt: skip
+                             timeout=60, cwd=tmp_path)  # fmt: skip
     assert (process.returncode, process.stderr) == (
         2, "kproxy: kproxy web needs the aiohttp package: " + install_command("web") + "\n",
     )  # fmt: skip

@@ -137,9 +137,13 @@ def test_says_why_a_frame_was_not_decoded() -> None:
 
 
 def test_fields_have_kinds_texts_and_meanings() -> None:
-    line = request_line(request("Produce", 9, {"transactional_id": None, "acks": -1, "timeout_ms": 5, "topic_data": [
-        {"name": "orders", "partition_data": [{"index": 3, "records": records.encode([{"records": [
-            {"key": b"k", "value": b"v", "headers": [{"key": "h", "value": b"x"}]}]}])}]}]}))  # fmt: skip
+    line = request_line(request("Produce", 9,
+                                {"transactional_id": None, "acks": -1, "timeout_ms": 5,
+                                "topic_data": [{"name": "orders",
+                                "partition_data": [{"index": 3,
+                                "records": records.encode([{"records": [{"key": b"k", "value": b"v",
+                                                          "headers": [{"key": "h",
+                                                          "value": b"x"}]}]}])}]}]}))  # fmt: skip
     detail = side(line)
 
     def describe(path: str) -> tuple[str, str, str | None]:
@@ -237,8 +241,10 @@ def test_worst_finding_comes_first() -> None:
 
 def produce_line(count: int) -> RequestLine:
     data = records.encode([{"records": [{"key": b"k%d" % number, "value": b"v" * 80} for number in range(count)]}])
-    return request_line(request("Produce", 7, {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": [
-        {"name": "t", "partition_data": [{"index": 0, "records": data}]}]}))  # fmt: skip
+    return request_line(request("Produce", 7,
+                                {"transactional_id": None, "acks": 1, "timeout_ms": 1,
+                                "topic_data": [{"name": "t",
+                                "partition_data": [{"index": 0, "records": data}]}]}))  # fmt: skip
 
 
 def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,11 +325,12 @@ def test_views_any_response(frame_and_api: tuple[bytes, int, int]) -> None:
     view_everything(side(response_line(*frame_and_api)))
 
 
-_BATCHES = records.encode([
-    {"compression": codec, "records": [{"key": b"k", "value": b"v" * 30, "headers": [{"key": "h", "value": None}]}] * 3}
-    for codec in ("none", "gzip", "lz4")
-] + [{"magic": magic, "compression": codec, "records": [{"offset": 4, "timestamp": 1, "key": b"k", "value": b"v" * 9}]}
-     for magic in (0, 1) for codec in ("none", "gzip")])  # fmt: skip
+_BATCHES = records.encode([{"compression": codec,
+                          "records": [{"key": b"k", "value": b"v" * 30,
+                          "headers": [{"key": "h", "value": None}]}] * 3} for codec in ("none", "gzip",
+                          "lz4") ] + [{"magic": magic, "compression": codec,
+                          "records": [{"offset": 4, "timestamp": 1, "key": b"k", "value": b"v" * 9}]} for magic in (0,
+                          1) for codec in ("none", "gzip")])  # fmt: skip
 
 
 @given(damaged(st.just(_BATCHES)))

@@ -131,8 +131,9 @@ def test_reports_unreadable_records_as_problems() -> None:
 def test_reads_records_of_a_body_without_a_frame() -> None:
     row: dict[str, Any] = {"offset": 9, "timestamp": 5, "key": b"k", "value": b'{"a": 1}',
                            "headers": [{"key": "h", "value": b"x"}]}  # fmt: skip
-    body = msgspec.json.decode(encode_json({"responses": [{"topic": "t", "partitions": [
-        {"partition_index": 0, "records": [{"base_offset": 9, "records": [row]}]}]}]}))  # fmt: skip
+    body = msgspec.json.decode(encode_json({"responses": [{"topic": "t",
+                                           "partitions": [{"partition_index": 0,
+                                           "records": [{"base_offset": 9, "records": [row]}]}]}]}))  # fmt: skip
     [field] = record_fields(side(response_line(None, 1, 4, body=body)).fields)
     [record] = records(field).records
     assert (record.offset, record.timestamp, record.key.text, record.value.form) == (9, 5, "k", "json")

@@ -15,7 +15,7 @@ def sample_lines() -> list[Line]:
     for number in range(30):
         name = "shop" if number % 3 else "audit"
         request_line = request(number, at=number, client_id=name, api="Fetch" if number % 2 else "Metadata",
-                        api_key=1 if number % 2 else 3, connection_id=f"n-{name}")  # fmt: skip
+                               api_key=1 if number % 2 else 3, connection_id=f"n-{name}")  # fmt: skip
         lines += [request_line, response(request_line, findings=[finding()] if number == 3 else [])]
     return lines
 

@@ -107,14 +107,13 @@ def test_rate_falls_to_zero_without_records() -> None:
 
 def test_clients_of_one_group_share_its_lag() -> None:
     heartbeats = [request(90 + n, api="Heartbeat", api_key=12, group_id="billing", client_id=f"c-{n}") for n in (1, 2)]
-    overview = feed(TopicsOverview(), [
-        *fetch_exchange(1, entry(bytes=1, records=1, lag=500, partitions=(0, 1)), client_id="c-1"),
-        *heartbeats,
-        *fetch_exchange(2, entry(bytes=1, records=1, lag=400, partitions=(0, 1)), client_id="c-1"),
-        *fetch_exchange(3, entry(bytes=1, records=1, lag=30, partitions=(2,)), client_id="c-2"),
-        *fetch_exchange(4, entry(bytes=1, records=1, lag=7, partitions=(1, 0)), client_id="c-1"),
-        *fetch_exchange(5, entry(bytes=0, records=0, lag=9), client_id="other"),
-    ])  # fmt: skip
+    overview = feed(TopicsOverview(),
+                    [*fetch_exchange(1, entry(bytes=1, records=1, lag=500, partitions=(0, 1)), client_id="c-1"),
+                    *heartbeats,
+                    *fetch_exchange(2, entry(bytes=1, records=1, lag=400, partitions=(0, 1)), client_id="c-1"),
+                    *fetch_exchange(3, entry(bytes=1, records=1, lag=30, partitions=(2,)), client_id="c-2"),
+                    *fetch_exchange(4, entry(bytes=1, records=1, lag=7, partitions=(1, 0)), client_id="c-1"),
+                    *fetch_exchange(5, entry(bytes=0, records=0, lag=9), client_id="other"), ])  # fmt: skip
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
     billing, ungrouped = overview.readers("orders")
@@ -133,11 +132,11 @@ def test_client_id_in_two_groups_belongs_to_neither() -> None:
 
 
 def test_partitions_show_the_facts_that_lines_have() -> None:
-    overview = feed(TopicsOverview(), [
-        *produce_exchange(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
-        *produce_exchange(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
-        *fetch_exchange(3, entry(bytes=70, records=1, lag=4, partitions=(5,), partition_bytes=[70])),
-    ])  # fmt: skip
+    overview = feed(TopicsOverview(),
+                    [*produce_exchange(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
+                    *produce_exchange(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
+                    *fetch_exchange(3, entry(bytes=70, records=1, lag=4, partitions=(5,), partition_bytes=[70])),
+                    ])  # fmt: skip
     fetched_at = BEGAN + 1_000_000
     assert overview.partitions("orders") == [
         PartitionSummary(0, 100, 0, None, None, None, None, None, BEGAN, 0),
@@ -168,10 +167,10 @@ def test_joins_a_topic_seen_by_id_and_by_name() -> None:
     nameless = entry(
         None, topic_id=ID, bytes=10, records=1, compression=["zstd"], partitions=(1,), partition_bytes=[10]
     )
-    overview = feed(TopicsOverview(), [
-        *fetch_exchange(1, nameless, client_id="early"), *produce_exchange(2, entry(bytes=5, records=1), at=1),
-        *fetch_exchange(3, entry(topic_id=ID, bytes=0), at=2),
-    ])  # fmt: skip
+    overview = feed(TopicsOverview(),
+                    [*fetch_exchange(1, nameless, client_id="early"),
+                    *produce_exchange(2, entry(bytes=5, records=1), at=1),
+                    *fetch_exchange(3, entry(topic_id=ID, bytes=0), at=2), ])  # fmt: skip
     [row] = overview.rows()
     assert (row.fetched.requests, row.fetched.empty, row.fetched.compression) == (2, 1, (("zstd", 1),))
     assert (row.first_row, row.last_row, row.consumers) == (0, 2, 2)
@@ -357,10 +356,9 @@ def fetched_batches(number: int, *offsets: int | None, at: float, **more: Any) -
 
 
 def test_delivery_lasts_from_produce_request_to_fetch_response() -> None:
-    overview = feed(TopicsOverview(), [
-        *stored_batch(1, 70, at=0), *stored_batch(2, 71, at=1, partition=1), *fetched_batches(3, 70, 71, at=3),
-        *fetched_batches(4, 70, at=9),
-    ])  # fmt: skip
+    overview = feed(TopicsOverview(),
+                    [*stored_batch(1, 70, at=0), *stored_batch(2, 71, at=1, partition=1),
+                    *fetched_batches(3, 70, 71, at=3), *fetched_batches(4, 70, at=9), ])  # fmt: skip
     [row] = overview.rows()
     assert (row.delivery_us, row.delivery_max_us) == (9_000_000, 9_000_000)
     assert [partition.delivery_us for partition in overview.partitions("orders")] == [9_000_000, 2_000_000]

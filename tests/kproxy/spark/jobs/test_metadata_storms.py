@@ -27,7 +27,7 @@ def test_reports_a_loop_with_its_error_and_topic(spark: SparkSession) -> None:
         *metadata_responses(9, 0.1, topics=_TOPICS, errors=_MISSING, size=40),
         # Behind the last by just less than 2 s, with another error, over another connection to another broker.
         *metadata_responses(1, 1, begin=2.7, connection_id="n-1-2", server="10.0.0.0:9092",
-              errors=[ErrorEntry("topics[0].error_code", 5, "LEADER_NOT_AVAILABLE")]),
+                            errors=[ErrorEntry("topics[0].error_code", 5, "LEADER_NOT_AVAILABLE")]),
         *metadata_responses(1, 1, begin=4.7),  # 2 s later: nothing to do with it
         *metadata_responses(12, 0.5, begin=100, client_id="quiet", client="10.0.0.8:1", connection_id="n-1-3"),
     )  # fmt: skip

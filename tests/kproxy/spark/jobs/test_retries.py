@@ -102,8 +102,9 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
         refused_response(100), refused_response(110.2),  # too late for an automatic retry
         refused_response(150), refused_response(150.05),  # sent before the answer was there
         refused_response(200), refused_response(201, request_size=999),
-        *(refused_response(300 + at, errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
-          "NOT_LEADER_OR_FOLLOWER")]) for at in range(3)),
+        *(refused_response(300 + at,
+                           errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
+                                              "NOT_LEADER_OR_FOLLOWER")]) for at in range(3)),
         *(response("Heartbeat", at=400 + at, errors=[ErrorEntry("error_code", 27, "REBALANCE_IN_PROGRESS")])
           for at in range(3)),
     )  # fmt: skip

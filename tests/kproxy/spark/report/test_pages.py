@@ -17,17 +17,21 @@ from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 def _figures_named(name: str) -> Figures:
     """Figures in which every name from the traffic is `name`."""
     return figures(
-        listed("clients", {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
-                           "connections": 1, "verdict": "refused", "refused_from": "4.0", "reason": name}),
-        listed("errors", {"by": "topic", "value": name, "error": name, "responses": 1, "share": 0.1,
-                          "first_at": BEGIN_US, "last_at": BEGIN_US},
+        listed("clients",
+               {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
+               "connections": 1, "verdict": "refused", "refused_from": "4.0", "reason": name}),
+        listed("errors",
+               {"by": "topic", "value": name, "error": name, "responses": 1, "share": 0.1, "first_at": BEGIN_US,
+               "last_at": BEGIN_US},
                {"by": "api", "value": name, "error": name, "responses": 1, "share": 0.1, "first_at": BEGIN_US,
-                "last_at": BEGIN_US}),
-        listed("findings", {"severity": "error", "code": "L005", "name": name, "client": name, "broker": name,
-                            "findings": 2, "first_at": BEGIN_US, "message": name, "connection_id": name, "offset": 4}),
-        listed("group-stalls", {"group_id": name, "stall": "join-waits", "severity": "error", "since": BEGIN_US,
-                                "until": BEGIN_US + 9_000_000, "duration_us": 9_000_000, "blamed": [name],
-                                "sentence": name, "look": name}),
+               "last_at": BEGIN_US}),
+        listed("findings",
+               {"severity": "error", "code": "L005", "name": name, "client": name, "broker": name, "findings": 2,
+               "first_at": BEGIN_US, "message": name, "connection_id": name, "offset": 4}),
+        listed("group-stalls",
+               {"group_id": name, "stall": "join-waits", "severity": "error", "since": BEGIN_US,
+               "until": BEGIN_US + 9_000_000, "duration_us": 9_000_000, "blamed": [name], "sentence": name,
+               "look": name}),
         name=name,
     )  # fmt: skip
 
