@@ -10,9 +10,10 @@ import pytest
 
 from dissectors import schemas
 from dissectors.collector import PROGRAM_THRESHOLD
+from tests.cpu_time import cpu_seconds
 from tests.growth.frames import Growing, growing_frames
 from tests.growth.growth import MAX_GROWTH, growth, short_searches
-from tests.growth.work import cpu_seconds, explain_exchange, inspect
+from tests.growth.work import explain_exchange, inspect
 
 #: What has grown too fast, and more of the kind.
 _CASES = [
@@ -86,14 +87,14 @@ _LARGE = [
 
 @pytest.mark.wide
 @pytest.mark.parametrize(("growing", "size"), _LARGE, ids=str)
-def test_megabyte_frame_takes_at_most_two_seconds(growing: Growing, size: int) -> None:
-    """CPU seconds, the less of two runs, with a second for a busy machine."""
+def test_megabyte_frame_takes_a_few_seconds(growing: Growing, size: int) -> None:
+    """Two to four CPU seconds, by the caches of the processor."""
     exchange = growing.exchange(size)
     assert 0.15e6 < max(map(len, exchange)) < 1.4e6
     old_threshold = gc.get_threshold()
     gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program does
     try:
         for work in (lambda: inspect(*exchange), lambda: explain_exchange(*exchange, is_request=growing.is_request)):
-            assert min(cpu_seconds(work), cpu_seconds(work)) < 3
+            assert min(cpu_seconds(work), cpu_seconds(work)) < 8
     finally:
         gc.set_threshold(*old_threshold)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -36,13 +35,6 @@ def explain_exchange(request: bytes, response: bytes, *, is_request: bool) -> No
         explain(request)
     else:
         explain(response, request=request)
-
-
-def cpu_seconds(function: Callable[[], Any]) -> float:
-    """The CPU time of a call."""
-    start = time.process_time()
-    function()
-    return time.process_time() - start
 
 
 def count_lines(function: Callable[[], Any]) -> int:

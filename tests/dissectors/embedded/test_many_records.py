@@ -7,8 +7,8 @@ import pytest
 from dissectors import embedded
 from dissectors.embedded.tree import MAX_RECORDS
 from dissectors.records.encode import encode
+from tests.cpu_time import cpu_seconds
 from tests.dissectors.embedded.samples import fetch_response, tree
-from tests.growth.work import cpu_seconds
 
 SECRET = b"hunter2-hunter2"
 

@@ -7,13 +7,13 @@ import base64
 import json
 import random
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dissectors.values import ProblemKind, Schema, SchemaKey, ValueContext, decode, schema_keys
+from tests.cpu_time import cpu_seconds
 
 WRITTEN = Path(__file__).with_name("kafka_streams") / "records.jsonl"
 RECORDS = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
@@ -148,6 +148,4 @@ def test_arbitrary_bytes_are_decoded_quickly_without_exception() -> None:
             truncated = bytes(data[: rng.randrange(len(data) + 1)])
             decode(truncated, context)
             schema_keys(truncated, context)
-    start = time.process_time()
-    decode(b"\0" * 30, ValueContext("-changelog" * 6000, is_key=True))
-    assert time.process_time() - start < 1
+    assert cpu_seconds(lambda: decode(b"\0" * 30, ValueContext("-changelog" * 6000, is_key=True))) < 1

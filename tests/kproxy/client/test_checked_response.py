@@ -22,8 +22,8 @@ def test_a_produce_request_without_acknowledgement_has_no_response() -> None:
     frame = encode_request("Produce", 9, {"acks": 0})
     with kproxy.BrokerThread() as broker:
         assert asyncio.run(kproxy.exchange(broker.bootstrap, frame)) is None
-        # The broker answers after it has accepted the first connection. asyncio leaks a socket that is accepted while its
-        # server closes (python/cpython#109564).
+        # The broker answers after it has accepted the first connection. asyncio leaks a socket that is accepted while
+        # its server closes (python/cpython#109564).
         assert asyncio.run(kproxy.exchange(broker.bootstrap, encode_request("Metadata", 9))) is not None
 
 
