@@ -138,6 +138,8 @@ class Message(Struct):
     offsets_cache: dict[tuple[str, int], int] | None = None
     #: The cache of `partition_ends`.
     ends_cache: Any = None
+    #: The cache of `dissectors.rules.helpers.refused.refusals`, of a response.
+    refusals_cache: list[Any] | None = None
     #: Whether only API, version and correlation id were read (`read_head`).
     head_only: bool = False
     #: The cache of `locate`. `dissectors.rules.check` empties it: a request in flight must not keep a tree.
@@ -186,7 +188,7 @@ class Message(Struct):
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
             diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, ordinary=False,
-            errors_cache=None, records_cache=None, offsets_cache=None, ends_cache=None, tree=None,
+            errors_cache=None, records_cache=None, offsets_cache=None, ends_cache=None, refusals_cache=None, tree=None,
         )  # fmt: skip
 
 

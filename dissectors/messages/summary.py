@@ -260,12 +260,12 @@ def _topics_with_records(
         first_batches: dict[int, BatchSpan] = {}
         total_bytes = records = batches = 0
         lag: int | None = None
-        for partition, row, data, batch in partitions:
+        for partition, row, data, batch, complete_batches in partitions:
             size, next_offset = 0, None
             if data:
                 size = len(data)
                 total_bytes += size
-                count, batch_count, codec_names, next_offset = outline(data, batch)
+                count, batch_count, codec_names, next_offset = outline(data, complete_batches)
                 records += count
                 batches += batch_count
                 for codec in codec_names:

@@ -6,10 +6,12 @@ Lines, trackers and rules all need it, so it is read once for each message.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dissectors.messages.message import Message
 from dissectors.records.batch import HEADER
+from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.layout import Layout, cached_on_owner
@@ -22,19 +24,22 @@ _MAX_BATCHES = 1_000
 # Faster than `BatchSpan(...)`: this is done for every partition.
 _new_tuple = tuple.__new__
 _read_header, _HEADER_SIZE = HEADER.unpack_from, HEADER.size
+_NO_BATCHES: Sequence[BatchSpan] = ()
 
 
 class PartitionRecords(NamedTuple):
     """A partition of a message: its struct in the body, and its records.
 
     `partition` is its index, None if the struct lacks it. `data` is None if the records are null. `batch` is the header
-    of the first batch, None if that has another format or is truncated; its `end` is that of the data.
+    of the first batch, None if that has another format or is truncated; its `end` is that of the data. `batches` has
+    the headers of all batches if all are complete and of format 2; otherwise it is empty.
     """
 
     partition: int | None
     row: dict[str, Any]
     data: bytes | memoryview | None
     batch: BatchSpan | None
+    batches: Sequence[BatchSpan]
 
 
 class TopicRecords(NamedTuple):
@@ -106,6 +111,26 @@ def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
     return _new_tuple(BatchSpan, (0, len(data), *_read_header(data)))
 
 
+def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[BatchSpan]:
+    """The headers of all batches; empty unless all are complete and of format 2."""
+    start, size = LOG_OVERHEAD + first.batch_length, len(data)
+    if start == size:
+        return (first,)  # the usual case
+    if not _HEADER_SIZE <= start < size:
+        return ()
+    batches = [first._replace(end=start)]
+    while start != size:
+        if start + _HEADER_SIZE > size or data[start + 16] != _MAGIC:
+            return ()
+        header = _read_header(data, start)
+        end = start + LOG_OVERHEAD + header[1]
+        if not start + _HEADER_SIZE <= end <= size:
+            return ()
+        batches.append(_new_tuple(BatchSpan, (start, end, *header)))
+        start = end
+    return batches
+
+
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
     """The base offset of the first complete batch at an offset or above it; None if there is none."""
     position, size = 0, len(data or b"")
@@ -127,7 +152,9 @@ def _read_topics(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
     for topic in body.get(topics) or ():
         rows = []
         for row in topic.get(partitions) or ():
-            data = row.get("records")
-            rows.append(_new_tuple(PartitionRecords, (row.get(index), row, data, first_batch(data) if data else None)))
+            data, batch, batches = row.get("records"), None, _NO_BATCHES
+            if data and (batch := first_batch(data)) is not None:
+                batches = _complete_batches(data, batch)
+            rows.append(_new_tuple(PartitionRecords, (row.get(index), row, data, batch, batches)))
         result.append(_new_tuple(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
     return result

@@ -19,8 +19,8 @@ from dissectors.wire.primitives import Irregularity
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 _MAGIC: Final = 2
-#: Where a batch has its length, its format, and the lower byte of its attributes.
-_LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT = 8, 16, 22
+#: Where a batch has its length, and its format.
+_LENGTH_AT, _MAGIC_AT = 8, 16
 _HEADER_SIZE: Final = HEADER.size
 _read_length = struct.Struct(">i").unpack_from
 _MAX_BATCHES: Final = 1_000
@@ -82,19 +82,22 @@ def _fetch_ends(message: Message) -> PartitionEnds:
     markers: list[TransactionMarker] = []
     held: list[HeldPartition] = []
     for topic in topic_records(message):
-        for partition, row, data, batch in topic.partitions:
+        for partition, row, data, batch, complete_batches in topic.partitions:
             last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
-            if not (is_held := 0 <= last_stable_offset < high_watermark) and (
-                batch is None or not batch.attributes & _TRANSACTION_FLAGS
-            ):
+            is_held = 0 <= last_stable_offset < high_watermark
+            if not is_held and (batch is None or not batch.attributes & _TRANSACTION_FLAGS):
                 continue  # nearly all
             topic_partition, producer = (topic.key, partition or 0), (-1, -1)
-            for header in batches(data, flags=_TRANSACTION_FLAGS if is_held else CONTROL):
+            for header in complete_batches or _read_batches(data):
                 if header.attributes & CONTROL:
                     marker = _read_marker(topic_partition, header, data)
                     if marker is not None and len(markers) < _MAX_MARKERS:
                         markers.append(marker)
-                elif header.base_offset <= last_stable_offset <= header.last_offset:
+                elif (
+                    is_held
+                    and header.attributes & TRANSACTIONAL
+                    and header.base_offset <= last_stable_offset <= header.last_offset
+                ):
                     producer = header.producer_id, header.producer_epoch
             if is_held:
                 held.append(
@@ -103,8 +106,8 @@ def _fetch_ends(message: Message) -> PartitionEnds:
     return PartitionEnds(markers, held) if markers or held else _NO_ENDS
 
 
-def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpan]:
-    """The headers of the complete batches in record data with an attribute in `flags`, up to one of another format."""
+def _read_batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
+    """The headers of the complete batches in record data, up to one of another format."""
     if data is None:
         return
     position, size = 0, len(data)
@@ -114,8 +117,7 @@ def batches(data: bytes | memoryview | None, *, flags: int) -> Iterator[BatchSpa
         end = position + LOG_OVERHEAD + _read_length(data, position + _LENGTH_AT)[0]
         if end < position + _HEADER_SIZE or end > size:
             return
-        if data[position + _ATTRIBUTES_AT] & flags:
-            yield BatchSpan(position, end, *HEADER.unpack_from(data, position))
+        yield BatchSpan(position, end, *HEADER.unpack_from(data, position))
         position = end
 
 

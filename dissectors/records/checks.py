@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import google_crc32c
@@ -81,6 +81,27 @@ class _Examination:
         self.batches: list[BatchSpan] = []
         self.faults: list[Fault] = []
         self.suspects = 0
+        self.last_offset: int | None = None
+
+    def add_batches(self, batches: Sequence[BatchSpan]) -> None:
+        """Add batches of format 2."""
+        data, produced = self.data, self.produced
+        for index, batch in enumerate(batches):
+            if is_valid(data, batch, produced=produced):
+                self.add_valid(index, batch)
+            else:
+                self.add_invalid_batch(index, batch.start, batch.end)
+            if not produced:
+                self.compare_offset(index)
+
+    def compare_offset(self, index: int) -> None:
+        """Compare the offset of the batch with this index, if there is one, with the one before, in a broker's log."""
+        if self.produced or index >= len(self.batches):
+            return
+        batch, last_offset = self.batches[index], self.last_offset
+        if last_offset is not None and batch.base_offset <= last_offset:
+            self.faults.append(_offset_fault(index, batch, last_offset))
+        self.last_offset = batch.base_offset + batch.last_offset_delta
 
     def add_valid(self, index: int, batch: BatchSpan) -> None:
         """Add a batch of format 2 with a valid header and CRC."""
@@ -188,7 +209,12 @@ class _Examination:
 
 
 def examine(
-    data: bytes | memoryview, *, selects: Callable[[int], bool], produced: bool, most_suspects: int = MAX_SUSPECTS
+    data: bytes | memoryview,
+    *,
+    selects: Callable[[int], bool],
+    produced: bool,
+    most_suspects: int = MAX_SUSPECTS,
+    batches: Sequence[BatchSpan] = (),
 ) -> ExaminationResult:
     """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
 
@@ -197,12 +223,15 @@ def examine(
         selects: Whether to examine the records of the next batch; its argument is the count in the batch header.
         produced: Whether a client wrote the data; a broker's log may have gaps and a truncated end.
         most_suspects: The number of bad batches whose records are examined.
+        batches: The headers of all batches, if they have been read.
 
     Never raises.
     """
     examination = _Examination(data, selects, produced, most_suspects)
-    batches = examination.batches
-    cut_off, last_offset = 0, None
+    if batches:
+        examination.add_batches(batches)
+        return ExaminationResult(examination.batches, examination.faults, 0, examination.suspects)
+    cut_off = 0
     for index, entry in enumerate(entries(data, 0, len(data))):
         start, end, magic, fault = entry
         if magic is None:
@@ -216,12 +245,8 @@ def examine(
                 examination.add_valid(index, batch)
         else:
             examination.add_message(index, start, end)
-        if not produced and index < len(batches):
-            batch = batches[index]
-            if last_offset is not None and batch.base_offset <= last_offset:
-                examination.faults.append(_offset_fault(index, batch, last_offset))
-            last_offset = batch.base_offset + batch.last_offset_delta
-    return ExaminationResult(batches, examination.faults, cut_off, examination.suspects)
+        examination.compare_offset(index)
+    return ExaminationResult(examination.batches, examination.faults, cut_off, examination.suspects)
 
 
 def _offset_fault(index: int, batch: BatchSpan, previous_offset: int) -> Fault:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dissectors.records.batch import HEADER
 from dissectors.records.compression import codec_name
-from dissectors.records.formats import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, entries, sentence
+from dissectors.records.formats import CONTROL, TRANSACTIONAL, entries, sentence
 from dissectors.records.record_checks import BatchSpan
 
 _BATCH_FACTS = struct.Struct(">21xh12xq14xi")  # attributes, max_timestamp, records_count
@@ -109,19 +110,23 @@ class Outline(NamedTuple):
     next_offset: int | None
 
 
-def outline(data: bytes | memoryview, first: BatchSpan | None = None) -> Outline:
+def outline(data: bytes | memoryview, batches: Sequence[BatchSpan] = ()) -> Outline:
     """Read each header of a ``records`` field once; a truncated end does not count. Never raises.
 
-    `first` is the header of the first batch, if it has been read.
+    `batches` are the headers of all batches, if they have been read.
     """
-    if first is not None and first.batch_length == len(data) - LOG_OVERHEAD and first.records_count >= 0:
-        return Outline(  # the usual case: one batch
-            first.records_count, 1, _ONE_CODEC[first.attributes & 7], first.base_offset + first.last_offset_delta + 1
-        )
-    return _outline_of_several(data)
+    if not batches:
+        return _read_outline(data)
+    last = batches[-1]
+    next_offset = last.base_offset + last.last_offset_delta + 1
+    if len(batches) == 1:  # the usual case
+        return Outline(max(last.records_count, 0), 1, _ONE_CODEC[last.attributes & 7], next_offset)
+    records = sum([batch.records_count for batch in batches if batch.records_count > 0])
+    codecs = dict.fromkeys([batch.attributes & 7 for batch in batches])
+    return Outline(records, len(batches), tuple([_ONE_CODEC[codec][0] for codec in codecs]), next_offset)
 
 
-def _outline_of_several(data: bytes | memoryview) -> Outline:
+def _read_outline(data: bytes | memoryview) -> Outline:
     records = batches = 0
     codecs: list[str] = []
     next_offset: int | None = None

@@ -422,8 +422,8 @@ def _partition_ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) ->
 
 def _has_records(message: Message) -> bool:
     for _, _, partitions in topic_records(message):
-        for _, _, data, _ in partitions:
-            if data:
+        for records in partitions:
+            if records.data:
                 return True
     return False
 

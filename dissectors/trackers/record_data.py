@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -113,12 +114,12 @@ class RecordData:
         topics, rows = _PRODUCE if message.is_request else _FETCH
         for topic_index, (name, topic_id, topic_partitions) in enumerate(topic_records(message)):
             topic = name or topic_id or ""
-            for partition_index, (partition, row, data, batch) in enumerate(topic_partitions):
+            for partition_index, (partition, row, data, _, batches) in enumerate(topic_partitions):
                 if not data and data is not None and not row.get("error_code"):
                     continue
                 part = PartitionData((topic, partition or 0), (topics, topic_index, rows, partition_index), row, [], 0)
                 if data:
-                    self._examine(data, batch, part, event, connection)
+                    self._examine(data, batches, part, event, connection)
                 elif row.get("error_code"):
                     self.failed.append(part)
                 elif "records" in row:
@@ -147,7 +148,7 @@ class RecordData:
     def _examine(
         self,
         data: bytes | memoryview,
-        first: BatchSpan | None,
+        batches: Sequence[BatchSpan],
         part: PartitionData,
         event: FrameEvent,
         connection: ConnectionState,
@@ -155,11 +156,11 @@ class RecordData:
         assert self.message is not None
         produced, topic = self.message.is_request, part.place[0]
         sampler = connection.state(BatchSampler)
-        is_selected = first is not None and is_valid(data, first, produced=produced)
-        if is_selected and not sampler.selects(produced, topic, first.records_count):  # type: ignore[union-attr]
-            part.batches.append(first)  # type: ignore[arg-type]
+        is_selected = len(batches) == 1 and is_valid(data, batches[0], produced=produced)
+        if is_selected and not sampler.selects(produced, topic, batches[0].records_count):
+            part.batches.append(batches[0])
         else:
-            part = self._examine_batches(data, part, sampler, is_selected=is_selected)
+            part = self._examine_batches(data, batches, part, sampler, is_selected=is_selected)
         self.parts.append(part)
         for batch in part.batches:
             self.attributes |= batch.attributes
@@ -171,19 +172,26 @@ class RecordData:
             connection.flags |= _IRREGULAR
 
     def _examine_batches(
-        self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, is_selected: bool
+        self,
+        data: bytes | memoryview,
+        batches: Sequence[BatchSpan],
+        part: PartitionData,
+        sampler: BatchSampler,
+        *,
+        is_selected: bool,
     ) -> PartitionData:
         """Examine record data. Its only batch `is_selected`, or `sampler` selects each batch."""
         assert self.message is not None
         produced = self.message.is_request
-        batches, faults, cut_off, suspects = examine(
+        examined_batches, faults, cut_off, suspects = examine(
             data,
             selects=lambda count: is_selected or sampler.selects(produced, part.place[0], count),
             produced=produced,
             most_suspects=MAX_SUSPECTS - self.suspects,
+            batches=batches,
         )
         self.suspects += suspects
-        part = part._replace(batches=batches, cut_off=cut_off)
+        part = part._replace(batches=examined_batches, cut_off=cut_off)
         for fault in faults:
             self.faults.setdefault(fault.kind, []).append((part, fault))
         return part

@@ -129,13 +129,13 @@ class _Compiler:
                 self.emit_variable(field, value, run)
                 run = []
             items.append(f"{field.name!r}: {self.checked_expression(field, item)}")
-        self.emit_fixed(run)
         expression = "{" + ", ".join(items) + "}"
         if not layout.flexible:
+            self.emit_fixed(run)
             return expression
         count, values = self.new_name("t"), self.new_name()
+        self.emit_byte(count, run)
         self.emit(f"{values} = {expression}")
-        self.emit(f"{count} = b[p]; p += 1")
         self.emit(f"if {count}: p = tags(b, p, {count}, {self.new_constant('L', layout)}, {values}, f)")
         return values
 
@@ -178,6 +178,13 @@ class _Compiler:
             f"{', '.join(name for name, _, _ in run)}, = {unpack}(b, p); p += {sum(width for _, _, width in run)}"
         )
 
+    def emit_byte(self, value: str, run: list[tuple[str, str, int]]) -> None:
+        """Emit code that reads `run` and the byte after it."""
+        if run:
+            self.emit_fixed([*run, (value, "B", 1)])
+        else:
+            self.emit(f"{value} = b[p]; p += 1")
+
     def emit_variable(self, field: Field, value: str, run: list[tuple[str, str, int]]) -> None:
         """Emit code that reads `run` and the length of a field in one call, then the value of the field."""
         if field.length is None:
@@ -204,8 +211,7 @@ class _Compiler:
 
     def emit_length(self, encoding: str, size: str, run: list[tuple[str, str, int]]) -> None:
         if encoding == "uvarint":
-            self.emit_fixed(run)
-            self.emit(f"{size} = b[p]; p += 1")
+            self.emit_byte(size, run)
             self.emit(f"if {size} > 127: {size}, p = uvarint(b, p, {size})")
         else:
             self.emit_fixed([*run, (size, *_LENGTH_CODES[encoding])])

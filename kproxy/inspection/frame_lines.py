@@ -328,16 +328,20 @@ def _assigned_partitions(message: Message) -> list[TopicEntry]:
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
     """The topics of a Produce request with the offsets that its response assigns."""
-    by_topic = {topic.get("name") or topic.get("topic_id"): topic for topic in body.get("responses") or ()}
+    responses = body.get("responses") or ()
+    if len(topics) == len(responses) == 1:  # usual, and needs no index
+        entry, topic = topics[0], responses[0]
+        rows, names = topic["partition_responses"] or (), (entry.topic, entry.topic_id)
+        is_single = len(rows) == 1 and entry.partitions == [rows[0]["index"]]
+        if is_single and (topic.get("name") or topic.get("topic_id")) in names:
+            offset = rows[0]["base_offset"]
+            return [replace(entry, offsets=[offset])] if offset >= 0 else topics
+    by_topic = {topic.get("name") or topic.get("topic_id"): topic for topic in responses}
     entries = []
     for entry in topics:
         if (topic := by_topic.get(entry.topic) or by_topic.get(entry.topic_id)) is not None:
-            rows, partitions = topic["partition_responses"] or [], entry.partitions
-            if len(rows) == len(partitions) == 1 and rows[0]["index"] == partitions[0]:  # usual, and needs no index
-                offsets = [rows[0]["base_offset"]]
-            else:
-                assigned = {row["index"]: row["base_offset"] for row in rows}
-                offsets = [assigned.get(partition, -1) for partition in partitions]
+            assigned = {row["index"]: row["base_offset"] for row in topic["partition_responses"] or ()}
+            offsets = [assigned.get(partition, -1) for partition in entry.partitions]
             if max(offsets, default=-1) >= 0:
                 known_offsets = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
                 entry = replace(entry, offsets=known_offsets)  # the request's line has the entry, too

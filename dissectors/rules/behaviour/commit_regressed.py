@@ -82,7 +82,7 @@ class _Ends:
         names = connection.run.topic_names
         for name, topic_id, partitions in topic_records(message):
             key = name or topic_id or ""
-            for partition, row, _, _ in partitions:
+            for partition, row, _, _, _ in partitions:
                 self._set((client, names.get(key, key), partition or 0), topic_id, row.get("high_watermark", -1))
         # A broker takes the high watermark before it reads, so the records may end behind it.
         for part in record_data(event, connection).parts:

@@ -30,13 +30,26 @@ class _Offsets:
     """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches.
 
     `asked` has when the high watermark of a partition was first needed: tools ask for partitions that nobody reads.
+    `needed` has the partitions, by server and topic, whose high watermark no fetch has shown since then.
     """
 
     def __init__(self) -> None:
         self.asked_at = 0
+        self.needed: dict[tuple[str, str], set[int]] = {}
         self.asked: BoundedDict[_Key, int] = BoundedDict(_MAX_PARTITIONS)
         self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
         self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
+        self._needed_count = 0
+
+    def need(self, key: _Key, at: int) -> None:
+        """Note that the high watermark of a partition is needed."""
+        if at - self.asked_at > _OBSERVED:
+            self.needed.clear()
+            self._needed_count = 0
+        self.asked[key] = self.asked_at = at
+        if self._needed_count < _MAX_PARTITIONS:
+            self._needed_count += 1
+            self.needed.setdefault(key[:2], set()).add(key[2])
 
 
 @rule(
@@ -123,7 +136,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
                 _recent_offset(source, key, requested_at) for source in (offsets.watermarks, offsets.starts)
             )
             if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
-                offsets.asked[key] = offsets.asked_at = event.at
+                offsets.need(key, event.at)
                 connection.run.subscribe("S089")
             if offset < max(watermark, start):
                 source = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
@@ -142,17 +155,22 @@ def _store_watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
     """Remember the high watermarks of partitions whose latest offset was asked for."""
-    if event.at - offsets.asked_at > _OBSERVED:
+    if event.at - offsets.asked_at > _OBSERVED or not offsets.needed:
         connection.run.unsubscribe("S089")
         return
-    server, names, asked = connection.server, connection.run.topic_names, offsets.asked
+    server, names = connection.server, connection.run.topic_names
     for topic in body.get("responses") or ():
         name = topic_name_or_id(topic)
         name = names.get(name, name)
+        if (needed := offsets.needed.get((server, name))) is None:
+            continue
         for row in topic.get("partitions") or ():
-            key = (server, name, row.get("partition_index", 0))
-            if key in asked and not row.get("error_code"):
-                offsets.watermarks[key] = row.get("high_watermark", -1), event.at
+            partition = row.get("partition_index", 0)
+            if partition in needed and not row.get("error_code"):
+                needed.discard(partition)
+                offsets.watermarks[server, name, partition] = row.get("high_watermark", -1), event.at
+        if not needed:
+            del offsets.needed[server, name]
 
 
 def _key(topic: str, partition: int, connection: ConnectionState) -> _Key:

@@ -121,7 +121,7 @@ def _records_size(message: Message, limit: int) -> tuple[int, bool]:
         for records in topic.partitions:
             if records.data and records.batch is not None:
                 size += len(records.data)
-                end = outline(records.data, records.batch).next_offset
+                end = outline(records.data, records.batches).next_offset
                 more = end is not None and records.row.get("high_watermark", -1) > end
                 is_full = is_full or (more and 2 * len(records.data) >= limit)
     return size, is_full

@@ -167,7 +167,7 @@ def _records(event: ResponseReceived) -> int:
     if event.message is None:
         return 0
     return sum(
-        outline(records.data, records.batch).records
+        outline(records.data, records.batches).records
         for topic in topic_records(event.message)
         for records in topic.partitions
         if records.data

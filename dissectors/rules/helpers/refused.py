@@ -11,6 +11,7 @@ from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.messages import summary
+from dissectors.messages.message import Message
 from dissectors.messages.secret_fields import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable_text
 from dissectors.refusals import ErrorJudgement, judgement
@@ -76,6 +77,13 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
+    cached = message.refusals_cache
+    if cached is None:
+        cached = message.refusals_cache = _read_refusals(event, message)
+    return cached
+
+
+def _read_refusals(event: ResponseReceived, message: Message) -> list[ReturnedError]:
     request_target, request_body = _request_target(event), event.request_body
     errors: list[ReturnedError] = []
     counts: Counter[int] = Counter()
