@@ -118,17 +118,17 @@ def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[Ba
         return (first,)  # the usual case
     if not _HEADER_SIZE <= start < size:
         return ()
-    batches = [first._replace(end=start)]
-    while start != size:
-        if start + _HEADER_SIZE > size or data[start + 16] != _MAGIC:
-            return ()
+    batches = [_new_tuple(BatchSpan, (0, start, *first[2:]))]
+    last = size - _HEADER_SIZE
+    while start <= last:
         header = _read_header(data, start)
-        end = start + LOG_OVERHEAD + header[1]
-        if not start + _HEADER_SIZE <= end <= size:
+        length = header[1]
+        end = start + LOG_OVERHEAD + length
+        if header[3] != _MAGIC or length < _HEADER_SIZE - LOG_OVERHEAD or end > size:
             return ()
         batches.append(_new_tuple(BatchSpan, (start, end, *header)))
         start = end
-    return batches
+    return batches if start == size else ()
 
 
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:

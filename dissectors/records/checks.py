@@ -31,6 +31,8 @@ _new_tuple = tuple.__new__
 _MESSAGE = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">18xq")
 
+_NO_OFFSET = -(2**64)  # below every offset
+
 
 class ExaminationResult(NamedTuple):
     """The complete batches and messages of a field, their faults, and the size of a truncated one at the end.
@@ -81,7 +83,7 @@ class _Examination:
         self.batches: list[BatchSpan] = []
         self.faults: list[Fault] = []
         self.suspects = 0
-        self.last_offset: int | None = None
+        self.last_offset = _NO_OFFSET
 
     def add_batches(self, batches: Sequence[BatchSpan]) -> None:
         """Add batches of format 2."""
@@ -92,15 +94,18 @@ class _Examination:
             else:
                 self.add_invalid_batch(index, batch.start, batch.end)
             if not produced:
-                self.compare_offset(index)
+                base_offset = batch.base_offset
+                if base_offset <= self.last_offset:
+                    self.faults.append(_offset_fault(index, batch, self.last_offset))
+                self.last_offset = base_offset + batch.last_offset_delta
 
     def compare_offset(self, index: int) -> None:
         """Compare the offset of the batch with this index, if there is one, with the one before, in a broker's log."""
         if self.produced or index >= len(self.batches):
             return
-        batch, last_offset = self.batches[index], self.last_offset
-        if last_offset is not None and batch.base_offset <= last_offset:
-            self.faults.append(_offset_fault(index, batch, last_offset))
+        batch = self.batches[index]
+        if batch.base_offset <= self.last_offset:
+            self.faults.append(_offset_fault(index, batch, self.last_offset))
         self.last_offset = batch.base_offset + batch.last_offset_delta
 
     def add_valid(self, index: int, batch: BatchSpan) -> None:

@@ -109,7 +109,7 @@ class BrokerLookups:
                 connection.run.subscribe("BrokerLookups")
 
     def _observe_request(self, message: Message, connection: Any) -> None:
-        key = host_of(connection.client), message.client_id
+        key = host_of(connection.client), connection.client_id
         if message.api in UNSPECIFIC_APIS or (lookup := self._pending.get(key)) is None:
             return
         lookup.identical = 0

@@ -118,22 +118,23 @@ class Producers:
     ) -> None:
         """Track sent batches and their outcomes, and transactions."""
         self.resent, self.refused, self.answered = [], [], None
-        if isinstance(event, BytesSkipped):
-            connection.run.state(OpenTransactions).note_lost_bytes(connection)
-            return
-        if isinstance(event, ConnectionEnded):
-            connection.run.state(OpenTransactions).note_connection_ended(event, connection)
-            return
-        message = event.message
-        well_formed = message is not None and message.well_formed and not event.damaged
-        if event.damaged or (message is not None and not well_formed):
-            connection.run.state(OpenTransactions).note_lost_bytes(connection)
-        if isinstance(event, ResponseReceived):
+        if isinstance(event, RequestReceived):
+            if event.message.well_formed and not event.damaged:
+                self._observe_request(event, connection)
+                if self.resent:
+                    connection.flags |= _RESENT
+            else:
+                connection.run.state(OpenTransactions).note_lost_bytes(connection)
+        elif isinstance(event, ResponseReceived):
+            message = event.message
+            well_formed = message is not None and message.well_formed and not event.damaged
+            if event.damaged or (message is not None and not well_formed):
+                connection.run.state(OpenTransactions).note_lost_bytes(connection)
             self._observe_response(event, connection, well_formed)
-        elif well_formed:
-            self._observe_request(event, connection)
-            if self.resent:
-                connection.flags |= _RESENT
+        elif isinstance(event, ConnectionEnded):
+            connection.run.state(OpenTransactions).note_connection_ended(event, connection)
+        else:
+            connection.run.state(OpenTransactions).note_lost_bytes(connection)
 
     def accepted_before(self, server: str, topic_partition: TopicPartition, batch: BatchSpan) -> Attempt | None:
         """The accepted request whose batch a batch follows without a gap; None if it is unknown."""

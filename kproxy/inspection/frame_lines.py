@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +192,7 @@ class FrameLines:
             api_key=message.api_key,
             api_version=message.version,
             correlation_id=event.correlation_id,
-            client_id=request.message.client_id,
+            client_id=request_line.client_id,
             size=event.size + 4,
             offset=event.offset,
             request_offset=request_line.offset,
@@ -328,11 +329,11 @@ def _assigned_partitions(message: Message) -> list[TopicEntry]:
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
     """The topics of a Produce request with the offsets that its response assigns."""
-    responses = body.get("responses") or ()
+    responses: Sequence[Any] = body.get("responses") or ()
     if len(topics) == len(responses) == 1:  # usual, and needs no index
         entry, topic = topics[0], responses[0]
-        rows, names = topic["partition_responses"] or (), (entry.topic, entry.topic_id)
-        is_single = len(rows) == 1 and entry.partitions == [rows[0]["index"]]
+        rows: Sequence[Any] = topic["partition_responses"] or ()
+        is_single, names = len(rows) == 1 and entry.partitions == [rows[0]["index"]], (entry.topic, entry.topic_id)
         if is_single and (topic.get("name") or topic.get("topic_id")) in names:
             offset = rows[0]["base_offset"]
             return [replace(entry, offsets=[offset])] if offset >= 0 else topics
