@@ -217,10 +217,12 @@ class InspectionSink:
             for directory in _trace_directories(self._trace):
                 console.print(f"trace: {safe(str(directory))}", highlight=False, markup=False, soft_wrap=True)
         if missed:
-            warn(f"{missed} connections were not inspected: the inspector could not keep up or was restarted")
+            were = "connection was" if missed == 1 else "connections were"
+            warn(f"{missed} {were} not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and (lost := self._trace_state.lost_lines):
             no_trace = "" if self._trace.is_written else f"; there is no trace of this run in {self._trace.directory}"
-            warn(f"{lost} trace lines are missing: the trace could not be written, or was deleted{no_trace}")
+            are = "line is" if lost == 1 else "lines are"
+            warn(f"{lost} trace {are} missing: the trace could not be written, or was deleted{no_trace}")
 
 
 def _trace_directories(trace: TraceWriter | None) -> list[Path]:

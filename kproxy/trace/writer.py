@@ -167,7 +167,8 @@ class TraceWriter:
         self._state.failure = None
         if self._interrupted:
             self._interrupted = False
-            self._warn(f"the trace is being written again; {missing} lines are missing")
+            lines_missing = "1 line is missing" if missing == 1 else f"{missing} lines are missing"
+            self._warn(f"the trace is being written again; {lines_missing}")
         if self._size >= self._max_bytes:
             self._finish()
 

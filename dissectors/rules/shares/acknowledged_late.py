@@ -161,7 +161,7 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
     if until is None or until > at:
         return ""
     return (
-        f"its lock ran out {duration(at - until)} before, {duration(until - own_acquisitions[0].at)} after it got "
+        f"its lock ran out {duration(at - until)} earlier, {duration(until - own_acquisitions[0].at)} after it got "
         f"them; {_later_delivery_text(held, own_acquisitions[0], ended, at)}"
     )
 
@@ -170,12 +170,12 @@ def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list
     """Which member got the records later, as the end of a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
-        subject = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
-        return f"{subject} {duration(at - latest.at)} before (delivery {latest.deliveries})"
+        subject = "they were delivered to it again" if latest.member == late.member else f"{latest.client} received them"
+        return f"{subject} {duration(at - latest.at)} earlier (delivery {latest.deliveries})"
     later = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
     if later:
-        return f"{later[-1].acquisition.client} has got them since (delivery {later[-1].acquisition.deliveries})"
-    return "nobody has got them since"
+        return f"{later[-1].acquisition.client} has received them since (delivery {later[-1].acquisition.deliveries})"
+    return "no member has received them since"
 
 
 def _offsets_text(refused: AcknowledgedRange) -> str:

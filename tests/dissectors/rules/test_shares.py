@@ -70,8 +70,8 @@ def test_late_acknowledgement_names_the_member_that_has_the_records() -> None:
         late_member.acknowledge(5, 9, ACCEPT, error=121),
     )
     assert "offsets 5 to 9 of" in message
-    assert "its lock ran out 2 s before, 3 s after it got them; client 'app' at 10.0.0.102" in message
-    assert message.endswith("has got them 1 s before (delivery 2)")
+    assert "its lock ran out 2 s earlier, 3 s after it got them; client 'app' at 10.0.0.102" in message
+    assert message.endswith("received them 1 s earlier (delivery 2)")
 
 
 def test_late_acknowledgement_of_records_accepted_by_another_member() -> None:
@@ -85,21 +85,21 @@ def test_late_acknowledgement_of_records_accepted_by_another_member() -> None:
     )
     [message] = rule_messages("Q001", *parts, late_member.acknowledge(5, 5, ACCEPT, error=121))
     assert "refused for offset 5 of" in message
-    assert message.endswith("has got them since (delivery 2)")
+    assert message.endswith("has received them since (delivery 2)")
 
 
 def test_late_acknowledgement_of_records_delivered_again_to_the_member() -> None:
     member = ShareMember(1)
     parts = member.fetch((5, 9, 1)), "+3s", member.fetch((5, 9, 2)), "+4s", member.acknowledge(5, 9, ACCEPT, error=121)
     [message] = rule_messages("Q001", *parts)
-    assert "its lock ran out 4 s before" in message
-    assert message.endswith("they were delivered to it again 4 s before (delivery 2)")
+    assert "its lock ran out 4 s earlier" in message
+    assert message.endswith("they were delivered to it again 4 s earlier (delivery 2)")
 
 
 def test_late_acknowledgement_of_records_nobody_got_again() -> None:
     member = ShareMember(1)
     [message] = rule_messages("Q001", member.fetch((5, 9, 1)), "+5s", member.acknowledge(5, 9, ACCEPT, error=121))
-    assert message.endswith("its lock ran out 2 s before, 3 s after it got them; nobody has got them since")
+    assert message.endswith("its lock ran out 2 s earlier, 3 s after it got them; no member has received them since")
 
 
 @pytest.mark.parametrize(("acknowledge_type", "verb"), [(ACCEPT, "accepted"), (RELEASE, "released")])

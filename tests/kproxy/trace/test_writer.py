@@ -252,7 +252,7 @@ def test_reports_and_retries_a_directory_that_cannot_be_created(tmp_path: Path, 
     (tmp_path / "file").unlink()
     writer.flush(at=AT + RETRY_NS)  # without traffic
     assert (state.failure, writer.lost, state.lost_lines) == (None, 0, 1)
-    assert "being written again; 1 lines are missing" in warnings[-1]
+    assert "being written again; 1 line is missing" in warnings[-1]
     writer.close(at=AT + RETRY_NS)
     assert gaps(tmp_path / "file" / "below") == [1]
 
