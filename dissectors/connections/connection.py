@@ -50,6 +50,7 @@ SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
 
 _REQUEST_HEAD = struct.Struct(">ihhih").unpack_from
 _RESPONSE_HEAD = struct.Struct(">ii").unpack_from
+_USUAL_HEADER_FIELDS = 4  # API key and version, correlation id, client id
 
 #: The smallest length prefixes: a request header without a client id; a correlation id alone.
 MIN_REQUEST = 8
@@ -292,13 +293,9 @@ class Connection:
         if self._replacements and (sent_frame := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent_frame)
         header = message.header
-        if header.get("client_id") is None:
-            message.connection_client_id = self._client_id
-        elif self._client_id is None and _is_fully_decoded(message):
-            self._client_id = header["client_id"]
-        if "client_instance_id" in header and self._client_instance_id is None:
-            self._learn_instance(message)
-        if self._client_instance_id is not None:
+        if len(header) != _USUAL_HEADER_FIELDS or header.get("client_id") is None or self._client_id is None:
+            self._identify_client(message)
+        elif self._client_instance_id is not None:
             message.client_instance_id = self._client_instance_id
         expects_response = message.api_key != PRODUCE or message.body.get("acks") != 0
         request = RequestReceived(at, frame.offset, frame.size, message, expects_response, frame.damaged)
@@ -309,10 +306,18 @@ class Connection:
             # Switch before the response arrives: if it is lost, the password must still not be read as a request.
             self._set_raw_sasl(True)
 
-    def _learn_instance(self, message: Message) -> None:
-        instance_id: str = message.header["client_instance_id"]
-        if instance_id not in RESERVED_UUIDS and _is_fully_decoded(message):
-            self._client_instance_id = instance_id
+    def _identify_client(self, message: Message) -> None:
+        """Learn client and instance from the first request header that has them, and add them to later requests."""
+        header = message.header
+        if header.get("client_id") is None:
+            message.connection_client_id = self._client_id
+        elif self._client_id is None and _is_fully_decoded(message):
+            self._client_id = header["client_id"]
+        if "client_instance_id" in header:
+            instance_id: str = header["client_instance_id"]
+            if self._client_instance_id is None and instance_id not in RESERVED_UUIDS and _is_fully_decoded(message):
+                self._client_instance_id = instance_id
+        message.client_instance_id = self._client_instance_id
 
     def _receive_response(self, frame: Frame, at: int, events: list[Event]) -> None:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)

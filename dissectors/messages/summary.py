@@ -142,7 +142,10 @@ def transactional_id(message: Message) -> str | None:
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
-    value = body.get("transactional_id") or body.get("v3_and_below_transactional_id")
+    if "transactional_id" in body:  # nearly always
+        value = body["transactional_id"] or None
+        return value if isinstance(value, str) else None
+    value = body.get("v3_and_below_transactional_id") or None
     if value is None:
         transactions = body.get("transactions")
         if isinstance(transactions, list) and len(transactions) == 1 and isinstance(transactions[0], dict):

@@ -45,7 +45,9 @@ STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
 _ASSIGNING_APIS = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
 
 #: APIs whose responses name the cluster and its brokers.
-_CLUSTER_APIS = ("Metadata", "DescribeCluster")
+_CLUSTER_APIS = {ApiKey.METADATA.value, ApiKey.DESCRIBE_CLUSTER.value}
+#: APIs whose response lines have facts that no others have.
+_APIS_WITH_FACTS = _ASSIGNING_APIS | _CLUSTER_APIS | {API_VERSIONS}
 
 
 class FrameLines:
@@ -224,15 +226,10 @@ class FrameLines:
             line.errors = [ErrorEntry(*error) for error in errors]
         if (throttle_time_ms := body.get("throttle_time_ms")) is not None:
             line.throttle_time_ms = throttle_time_ms
-        if message.api_key == API_VERSIONS:
-            _add_software(line, request.message.body)
-        elif message.api in _CLUSTER_APIS and message.well_formed:
-            line.cluster_id = body.get("cluster_id") or None
-            line.brokers = [addresses.join(endpoint.host, endpoint.port) for endpoint in endpoints(message)]
-        elif message.api_key == FETCH:
+        if message.api_key == FETCH:
             transaction_lines.add_ends(line, message, self._run_state.topic_names)
-        elif message.api_key in _ASSIGNING_APIS and message.well_formed:
-            self._add_assignment(line, event.request_body, message)
+        elif message.api_key in _APIS_WITH_FACTS:
+            self._add_facts(line, event, request, message)
         # A Produce has its records in the request, a Fetch in the response.
         topics = request_line.topics
         if has.topics and not (topics and topics[0].bytes is not None):
@@ -278,9 +275,18 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
-    def _add_assignment(self, line: ResponseLine, request_body: dict[str, Any] | None, message: Message) -> None:
-        """Add what a member of a group gets: partitions, tasks or records."""
-        if message.api_key == SYNC_GROUP:
+    def _add_facts(
+        self, line: ResponseLine, event: ResponseReceived, request: RequestReceived, message: Message
+    ) -> None:
+        """Add the client's software, the brokers, or what a member of a group gets: partitions, tasks or records."""
+        if message.api_key == API_VERSIONS:
+            _add_software(line, request.message.body)
+        elif not message.well_formed:
+            return
+        elif message.api_key in _CLUSTER_APIS:
+            line.cluster_id = message.body.get("cluster_id") or None
+            line.brokers = [addresses.join(endpoint.host, endpoint.port) for endpoint in endpoints(message)]
+        elif message.api_key == SYNC_GROUP:
             line.topics = _assigned_partitions(message)
         elif message.api_key == STREAMS_GROUP_HEARTBEAT:
             line.tasks = [
@@ -289,7 +295,7 @@ class FrameLines:
                 for number in task.get("partitions") or ()
             ]
         else:
-            share_lines.add_records(line, request_body, message, self._run_state.topic_names)
+            share_lines.add_records(line, event.request_body, message, self._run_state.topic_names)
 
     def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
         topics = summary.topics(message, request, at=at, make=TopicEntry)

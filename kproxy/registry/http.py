@@ -105,7 +105,7 @@ class SchemaRegistry:
                 self._found.move_to_end(key)
                 results[key] = self._found[key]
             elif key.form in ("glue", "azure"):
-                results[key] = f"schemas with {key} are not fetched: put their files into the directory given with --schemas"
+                results[key] = f"schemas with {key} are not fetched: put them into the --schemas directory"
             elif key in self._missing and self._missing[key][0] > self._now():
                 results[key] = self._missing[key][1]
             elif key.form in _PATHS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dissectors.connections.events import ResponseReceived
@@ -69,7 +69,11 @@ def _topic_names(body: dict[str, Any], layout: Layout | None) -> set[str]:
     if layout is None or (field := _topic_field(layout)) is None:
         return set()
     array, topic = field
-    return {row[topic] for row in body.get(array) or () if topic in row}
+    rows: Sequence[dict[str, Any]] = body.get(array) or ()
+    if len(rows) == 1:  # usual, and needs no loop
+        [row] = rows
+        return {row[topic]} if topic in row else set()
+    return {row[topic] for row in rows if topic in row}
 
 
 @cached_on_owner

@@ -170,8 +170,9 @@ def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list
     """Which member got the records later, as the end of a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
-        subject = "they were delivered to it again" if latest.member == late.member else f"{latest.client} received them"
-        return f"{subject} {duration(at - latest.at)} earlier (delivery {latest.deliveries})"
+        is_same = latest.member == late.member
+        event = "they were delivered to it again" if is_same else f"{latest.client} received them"
+        return f"{event} {duration(at - latest.at)} earlier (delivery {latest.deliveries})"
     later = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
     if later:
         return f"{later[-1].acquisition.client} has received them since (delivery {later[-1].acquisition.deliveries})"

@@ -188,5 +188,5 @@ def test_reports_an_unreachable_registry() -> None:
 def test_does_not_fetch_ids_that_registries_do_not_serve(registry: FakeRegistry) -> None:
     keys = [SchemaKey("glue", "89791762-2336-4186-9674-299b90a802e2"), SchemaKey("subject", "orders-value")]
     [reason] = registry.client().lookup(keys).values()
-    assert reason == f"schemas with {keys[0]} are not fetched: put their files into the directory given with --schemas"
+    assert reason == f"schemas with {keys[0]} are not fetched: put them into the --schemas directory"
     assert registry.requests == []
