@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, Direction, RequestReceived
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
@@ -22,6 +25,11 @@ REJECTED_WITHIN = 2 * SECOND
 
 #: The number of connections that must end upon the same request for it to be the cause.
 MIN_TIMES = 2
+
+#: A server that closes so many other connections within this time (ns) is being stopped.
+MIN_OTHERS = 3
+TOGETHER_WITHIN = 2 * SECOND
+_MAX_SERVERS = 1_000
 
 #: Causes. The server closed: with requests in flight, repeatedly upon such a request, while idle, or because of missing
 #: SASL. `LEFT_OPEN`: another party ended the connection.
@@ -46,19 +54,24 @@ class ConnectionEndings:
 
     `unanswered` are its requests in flight and `cause` is why they have no response: None if another rule explains it,
     or if kproxy or a failure of TLS ended the connection. `times` counts the connections that ended after such a
-    request; if the server was unreachable, how often TCP has sent it.
+    request; if the server was unreachable, how often TCP has sent it. `is_shutdown`: the server closed several other
+    connections shortly before.
     """
 
     def __init__(self) -> None:
         self.unanswered: list[RequestReceived] = []
         self.cause: str | None = None
         self.times = 0
+        self.is_shutdown = False
+        #: When each server closed its latest connections.
+        self._closed_at: BoundedDict[str, deque[int]] = BoundedDict(_MAX_SERVERS)
 
     def observe(self, event: ConnectionEnded, connection: ConnectionState) -> None:
         """Determine the cause."""
         flight = connection.state(InFlight)
         self.unanswered = list(flight.waiting.values())
         self.cause = None
+        self.is_shutdown = event.by == "server" and self._is_shutdown(event.at, connection.server)
         unacknowledged = event.unacknowledged
         if (
             event.unanswered
@@ -74,6 +87,13 @@ class ConnectionEndings:
             self.cause = LEFT_OPEN
         elif not event.incomplete_frames[1]:  # else a response was truncated
             self.cause = self._find_cause(event, flight, connection)
+
+    def _is_shutdown(self, at: int, server: str) -> bool:
+        """Note that a server closed a connection; return whether it has just closed several others."""
+        times = self._closed_at.touch(server, lambda: deque(maxlen=MIN_OTHERS))
+        is_shutdown = len(times) == MIN_OTHERS and at - times[0] < TOGETHER_WITHIN
+        times.append(at)
+        return is_shutdown
 
     def _find_cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]

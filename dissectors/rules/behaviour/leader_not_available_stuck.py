@@ -115,5 +115,5 @@ def _problem(
         **locate(message, *path, "error_code"),
         hint="check which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
         "--unavailable-partitions",
-        cause=topic_partition[0],
+        once_per=connection.run.topic_names.get(topic_partition[0], topic_partition[0]),  # all brokers say so
     )

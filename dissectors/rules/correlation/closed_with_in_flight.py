@@ -30,7 +30,8 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
 
     ## Usual cause
     A broker that was stopped or crashed, a load balancer, or a request that the server refuses by closing (if it
-    repeats: C015). While only a Fetch or JoinGroup is waiting, this is info: every restart looks like that.
+    repeats: C015). This is info while only a Fetch or JoinGroup is waiting, because every restart looks like that, and
+    if the server has closed three other connections in the last 2 s, as it does when it is stopped.
 
     ## Example
     ```story
@@ -65,10 +66,11 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
         return
     requests = [request.message for request in endings.unanswered]
     are_all_long_polls = all(request.api in LONG_POLLS for request in requests)
+    shutdown = "; it has just closed several others, as a server does that is stopped" if endings.is_shutdown else ""
     verb = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {verb} the connection while {requests_text(endings.unanswered)} waited for a response",
-        severity=Severity.INFO if are_all_long_polls else None,
+        f"the server {verb} the connection while {requests_text(endings.unanswered)} waited for a response{shutdown}",
+        severity=Severity.INFO if are_all_long_polls or endings.is_shutdown else None,
         hint="check the server's log at that time, and what is between it and the client",
         cause=f"{requests[0].api} v{requests[0].version} {are_all_long_polls}",
         request=ConcernedRequest.of(endings.unanswered[0]),

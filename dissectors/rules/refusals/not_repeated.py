@@ -23,6 +23,7 @@ from dissectors.rules.refusals.gave_up import PRODUCER_STATE_ERRORS
 from dissectors.rules.refusals.owners import has_owner_reported
 from dissectors.schemas.codes import Error
 from dissectors.trackers.connections_by_client import ConnectionsByClient
+from dissectors.trackers.elections import SETTLING_TIME, Elections
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -99,7 +100,7 @@ class _PendingRefusals:
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
     only=FrameFlags.REFUSED,
-    needs=(ConnectionsByClient,),
+    needs=(ConnectionsByClient, Elections),
     complete_for=10,
     since="0.1",
     blame="client",
@@ -112,8 +113,8 @@ def not_repeated(
     ## Why it matters
     A coordinator that loads, or a leader that was just elected, answers with an error for a moment, and expects the
     request again. A client that treats the error as final waits forever for an answer that it never asks for again, or
-    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s); as info if it
-    has closed all its connections before, because that one call failed.
+    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s, during an election
+    15 s); as info if it has closed all its connections before, because that one call failed.
 
     ## Usual cause
     A client that does not know that the error is retriable, or that exhausted its retries. The sentence names what the
@@ -148,6 +149,9 @@ def not_repeated(
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
         _note_end(event, connection, pending)
+    elif _may_settle(event, connection):
+        settled_at = event.about.at + SETTLING_TIME
+        connection.expect("E006", event.about.key, by=settled_at, about=event.about)
     elif (refused_request := pending.take(event.about.key)) is not None:
         _unsubscribe(refused_request.key[1], connection, pending)
         if event.about.has_ended:
@@ -187,6 +191,14 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
     for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         connection.run.subscribe("E006", api=name)
+
+
+def _may_settle(event: DeadlinePassed, connection: ConnectionState) -> bool:
+    """Whether an election may keep the client from repeating its request: partitions may have no leader yet."""
+    refused_request: _RefusedRequest = event.about
+    if refused_request.has_ended or event.at >= refused_request.at + SETTLING_TIME:
+        return False
+    return connection.run.state(Elections).may_cause(refused_request.refusal.code, refused_request.at)
 
 
 def _is_excluded(api: str, refusal: ReturnedError) -> bool:

@@ -42,7 +42,7 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
     Error.UNSUPPORTED_COMPRESSION_TYPE: ("R013",),
     Error.UNKNOWN_TOPIC_OR_PARTITION: ("S011",),
     Error.LEADER_NOT_AVAILABLE: ("S006", "S011"),
-    Error.NOT_LEADER_OR_FOLLOWER: ("S007", "S008"),
+    Error.NOT_LEADER_OR_FOLLOWER: ("S006", "S007", "S008"),
     Error.FETCH_SESSION_ID_NOT_FOUND: ("S029",),
     Error.INVALID_FETCH_SESSION_EPOCH: ("S029",),
     Error.UNKNOWN_TOPIC_ID: ("S030",),

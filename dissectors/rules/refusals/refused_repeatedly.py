@@ -215,6 +215,10 @@ def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks
     is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
     if connection.run.state(Losses).since(streak.last, connection):
         return  # a success may be among the frames that were not read
+    settled_at = streak.first + SETTLING_TIME + _GRACE
+    if event.at < settled_at and connection.run.state(Elections).may_cause(refusal.code, streak.first):
+        connection.expect("E002", ((pending.client, pending.api), refusal.code), by=settled_at, about=pending)
+        return
     if is_current and not has_owner_reported(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity
         yield replace(pending.problem, start=None, end=None, path=None)

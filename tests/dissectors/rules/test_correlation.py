@@ -230,6 +230,19 @@ def test_restart_during_a_fetch_is_information(close_arguments: str) -> None:
     assert finding.severity == "info"
 
 
+@pytest.mark.parametrize(("others", "severity"), [(2, "warning"), (3, "info")])
+def test_server_that_closes_all_its_connections_is_stopped(others: int, severity: str) -> None:
+    numbers = range(2, 2 + others)
+    story = "".join(f"{number}{METADATA}{number}< {{}}\n" for number in numbers)
+    story += f"{METADATA}< {{}}\n{METADATA}"
+    story += "".join(f"{number} close by=server how=fin\n" for number in numbers)
+    [finding] = findings(f"{story}close by=server how=fin", "C013")
+    assert finding.severity == severity
+    assert ("has just closed several others" in finding.message) == (severity == "info")
+    [finding] = findings(f"{story}+3s\nclose by=server how=fin", "C013")
+    assert finding.severity == "warning"
+
+
 def test_connection_closed_by_kproxy_is_not_reported() -> None:
     incomplete_response = "< hex 00 00 00 50  00 00 00 01  00 00 00 00\n"
     assert correlation_codes(f"{METADATA}{METADATA}{incomplete_response}close by=proxy how=shutdown") == []

@@ -240,6 +240,10 @@ def test_topic_without_a_leader_is_named() -> None:
     [message] = rule_messages("S006", 4 * leaderless)
     assert message.startswith("t has had no leader for 32 s")
     assert rule_messages("S006", 4 * leaderless.replace("16s", "2s")) == []
+    from_two_brokers = "open 1 server=10.0.0.1:9092\nopen 2 server=10.0.0.2:9092\n" + 4 * (
+        leaderless + leaderless.replace("> ", "2> ").replace("< ", "2< ")
+    )
+    assert len(rule_messages("S006", from_two_brokers)) == 1
 
 
 def test_topic_that_appears_much_later_is_not_auto_created() -> None:

@@ -496,3 +496,16 @@ def test_unsupported_codec_error_for_a_supported_codec_is_blamed_on_the_broker()
     [finding] = error_findings(fetch.format(11) + response)
     assert (finding.code, finding.blame) == ("E001", "broker")
     assert not error_findings(fetch.format(4) + response), "R013 says that this one needs a newer version"
+
+
+def test_refusal_by_an_old_leader_is_explained_by_metadata_without_a_leader() -> None:
+    produce = (
+        '> Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}\n'
+        '< {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}\n'
+    )
+    topic = {"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}
+    metadata = f'> Metadata v8 {{"topics": [{{"name": "orders"}}]}}\n< {json.dumps({"topics": [topic]})}\n+3s\n'
+    heartbeat = '+20s\n> Heartbeat v4 {"group_id": "g", "member_id": "m"}\n< {}\n'
+    reported = {finding.code for finding in findings(3 * produce + 6 * metadata + heartbeat)}
+    assert reported & {"E002", "E006", "S006"} == {"S006"}
+    assert loop_findings(3 * produce + metadata + heartbeat)
