@@ -155,8 +155,8 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
 def _rules(request: pytest.FixtureRequest) -> list[str]:
     """The limits of rules that the marker of a test sets."""
     marker = request.node.get_closest_marker("kproxy")
-    given = marker.kwargs.get("rules", ()) if marker is not None else ()
-    return [given] if isinstance(given, str) else list(given)
+    limits = marker.kwargs.get("rules", ()) if marker is not None else ()
+    return [limits] if isinstance(limits, str) else list(limits)
 
 
 def _failure(sentence: str) -> BaseException:

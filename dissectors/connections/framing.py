@@ -310,9 +310,9 @@ class Framer:
 
     def _seek(self, items: list[Item]) -> bool:
         """Look for a frame in the buffer; drop bytes in which none can begin."""
-        found = self._seeker.find(self._buffer, self.offset)
-        self._drop(max(len(self._buffer) - self._seeker.held, 0) if found is None else found)
-        if found is None:
+        match = self._seeker.find(self._buffer, self.offset)
+        self._drop(max(len(self._buffer) - self._seeker.held, 0) if match is None else match)
+        if match is None:
             return False
         self._report(items)
         self._seeking = None

@@ -47,11 +47,11 @@ def find_cast_length(message: Message) -> CastLength | None:
         return None
     layout, frame = right_layout(message), message.frame
     for path, node in _records_nodes(walk(layout, frame, 4).nodes, ()) if layout is not None else ():
-        written = len(node.value) if node.value is not None else -1
-        start = node.end - max(written, 0)
+        value_size = len(node.value) if node.value is not None else -1
+        start = node.end - max(value_size, 0)
         size = _batches_size(frame, start)
-        if size > _MAX_INT16 and size != written and (size - written) % (1 << 16) == 0:
-            return CastLength(render(path[1:]), node.start, start, written, size)
+        if size > _MAX_INT16 and size != value_size and (size - value_size) % (1 << 16) == 0:
+            return CastLength(render(path[1:]), node.start, start, value_size, size)
     return None
 
 

@@ -22,46 +22,48 @@ class Difference:
     actual: Field | None
 
 
-def first_difference(right: Layout, written: Layout, nodes: list[Node], start: int) -> Difference | None:
-    """Compare two layouts of a struct in wire order, along the nodes that were read in `written`.
+def first_difference(right_layout: Layout, written_layout: Layout, nodes: list[Node], start: int) -> Difference | None:
+    """Compare two layouts of a struct in wire order, along the nodes that were read in `written_layout`.
 
     Args:
-        right: Kafka's layout.
-        written: The layout in which the bytes were read.
-        nodes: The fields of the struct, from a walk over `written`.
+        right_layout: Kafka's layout.
+        written_layout: The layout in which the bytes were read.
+        nodes: The fields of the struct, from a walk over `written_layout`.
         start: Offset of the struct's first byte.
 
     Returns:
         None if the layouts do not differ in these bytes, e.g. because the array that would show it is empty.
     """
     position = start
-    for index, actual in enumerate(written.fields):
-        expected = right.fields[index] if index < len(right.fields) else None
+    for index, actual in enumerate(written_layout.fields):
+        expected = right_layout.fields[index] if index < len(right_layout.fields) else None
         node = nodes[index] if index < len(nodes) else Node(actual.name, position, position)
         if expected is not actual and expected != actual:
             if expected is None or _shape(expected) != _shape(actual) or (_is_null(node) and not expected.nullable):
-                return _difference_at(right, written, index, node)
+                return _difference_at(right_layout, written_layout, index, node)
             if difference := _nested_difference(expected, actual, node):
                 return replace(difference, path=(actual.name, *difference.path))
         position = node.end
-    if len(right.fields) > len(written.fields):
-        expected = right.fields[len(written.fields)]
+    if len(right_layout.fields) > len(written_layout.fields):
+        expected = right_layout.fields[len(written_layout.fields)]
         return Difference((expected.name,), position, position, expected, None)
     return _tag_difference(
-        right, written, nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position)
+        right_layout,
+        written_layout,
+        nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position),
     )
 
 
-def _tag_difference(right: Layout, written: Layout, tags: Node) -> Difference | None:
+def _tag_difference(right_layout: Layout, written_layout: Layout, tags: Node) -> Difference | None:
     """The difference in a tag buffer: all of it, or one field."""
-    if right.tag_fault != written.tag_fault and written.wrong_size:
-        tag_names = {field.name for field in written.tagged if field.tag == written.wrong_size[0]}
+    if right_layout.tag_fault != written_layout.tag_fault and written_layout.wrong_size:
+        tag_names = {field.name for field in written_layout.tagged if field.tag == written_layout.wrong_size[0]}
         tag_node = next((node for node in tags.children if node.name in tag_names), None)
         return Difference(("_tags", tag_node.name), tag_node.start, tag_node.end, None, None) if tag_node else None
-    if right.flexible != written.flexible or right.tag_fault != written.tag_fault:
+    if right_layout.flexible != written_layout.flexible or right_layout.tag_fault != written_layout.tag_fault:
         return Difference(("_tags",), tags.start, tags.end, None, None)
-    expected = {field.name: field for field in right.tagged}
-    actual = {field.name: field for field in written.tagged}
+    expected = {field.name: field for field in right_layout.tagged}
+    actual = {field.name: field for field in written_layout.tagged}
     for node in tags.children:
         right_field, written_field = expected.get(node.name), actual.get(node.name)
         if written_field is None or right_field == written_field:
@@ -73,11 +75,14 @@ def _tag_difference(right: Layout, written: Layout, tags: Node) -> Difference | 
     return None
 
 
-def _difference_at(right: Layout, written: Layout, index: int, node: Node) -> Difference:
+def _difference_at(right_layout: Layout, written_layout: Layout, index: int, node: Node) -> Difference:
     """The difference at an index of a struct: a missing, superfluous, moved or otherwise encoded field."""
-    expected = right.fields[index] if index < len(right.fields) else None
-    actual = written.fields[index]
-    right_names, written_names = [field.name for field in right.fields], [field.name for field in written.fields]
+    expected = right_layout.fields[index] if index < len(right_layout.fields) else None
+    actual = written_layout.fields[index]
+    right_names, written_names = (
+        [field.name for field in right_layout.fields],
+        [field.name for field in written_layout.fields],
+    )
     if expected is not None and expected.name not in written_names:
         return Difference((expected.name,), node.start, node.start, expected, actual)
     if (

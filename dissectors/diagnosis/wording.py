@@ -59,9 +59,9 @@ def _step_text(edit: Edit, right: Layout) -> str:
             belongs = _index_text(struct, old_index, excluded=old_index)
             return f"{edit.field} is written {_index_text(struct, new_index, excluded=old_index)} and belongs {belongs}"
         case "field_missing" if struct:
-            where = detail["where"]
-            belongs = _index_text(struct, where, excluded=where)
-            return f"{edit.field} ({_type_text(struct, where)}) is missing; it belongs {belongs}"
+            index = detail["where"]
+            belongs = _index_text(struct, index, excluded=index)
+            return f"{edit.field} ({_type_text(struct, index)}) is missing; it belongs {belongs}"
         case "field_duplicated" if struct:
             return f"{edit.field} is written twice, the second time {_index_text(struct, detail['where'])}"
         case "field_from_version" if struct:
@@ -76,12 +76,12 @@ def _step_text(edit: Edit, right: Layout) -> str:
     return str(edit)
 
 
-def _header_text(right: Layout, written: int) -> str:
+def _header_text(right: Layout, written_version: int) -> str:
     header = right.fields[0].struct
     flexible = header is not None and header.flexible
     if right.name.endswith("Response"):
-        return f"that of version {written}, {'without' if flexible else 'with'} a tag buffer"
-    return f"that of version {written}, not {2 if flexible else 1}"
+        return f"that of version {written_version}, {'without' if flexible else 'with'} a tag buffer"
+    return f"that of version {written_version}, not {2 if flexible else 1}"
 
 
 def _change_text(edit: Edit, right: Layout, version: int) -> str:

@@ -24,7 +24,7 @@ def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes
         EncodeError: See `dissectors.wire.encode.encode`.
     """
     steps = edit.steps if edit else ()
-    written = edit.apply(layout) if edit else layout
+    edited_layout = edit.apply(layout) if edit else layout
     for step in steps:
         if change := KINDS[step.kind].values:
             detail = dict(step.detail)
@@ -32,7 +32,7 @@ def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes
                 values = {**values, "body": change(values["body"], step.field, **detail)}
             else:
                 values = change(values, step.field, **detail)
-    data = encode(written, values)
+    data = encode(edited_layout, values)
     for step in steps:
         if change_data := KINDS[step.kind].data:
             data = change_data(data, **dict(step.detail))

@@ -383,8 +383,8 @@ def _code_reader(name: str) -> ErrorReader:
 def _nested_error_reader(field: Field, readers: list[ErrorReader]) -> ErrorReader:
     def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
         for index, row in enumerate(_rows(values, field.name, field.array)):
-            where = f"{path}{field.name}[{index}]." if field.array else f"{path}{field.name}."
+            prefix = f"{path}{field.name}[{index}]." if field.array else f"{path}{field.name}."
             for reader in readers:
-                yield from reader(row, where)
+                yield from reader(row, prefix)
 
     return read

@@ -139,9 +139,9 @@ class AcquiredPartition:
         self.held = acquisitions[-_MAX_HELD:]
         return removed
 
-    def end(self, taken: Iterable[Acquisition], kind: AcknowledgeType | None, at: int) -> None:
+    def end(self, acquisitions: Iterable[Acquisition], kind: AcknowledgeType | None, at: int) -> None:
         """Note how acquisitions have ended."""
-        self.ended.extend(EndedAcquisition(acquisition, kind, at) for acquisition in taken)
+        self.ended.extend(EndedAcquisition(acquisition, kind, at) for acquisition in acquisitions)
 
 
 @dataclass(slots=True)
@@ -244,12 +244,14 @@ class ShareAcquisitions:
                 self._add_pending(key, removed, at, connection)
 
     def _add_pending(
-        self, key: tuple[str, TopicPartition], taken: Iterable[Acquisition], at: int, connection: ConnectionState
+        self, key: tuple[str, TopicPartition], acquisitions: Iterable[Acquisition], at: int, connection: ConnectionState
     ) -> None:
         limit = self._delivery_limit(key[0], connection)
         pending = self.partitions[key].pending
         kind = AcknowledgeType.RELEASE
-        pending += [EndedAcquisition(acquisition, kind, at) for acquisition in taken if acquisition.deliveries >= limit]
+        pending += [
+            EndedAcquisition(acquisition, kind, at) for acquisition in acquisitions if acquisition.deliveries >= limit
+        ]
         del pending[:-_MAX_PENDING]
         if pending:
             self._pending.add(key)

@@ -199,8 +199,8 @@ class _Reader:
         return self._data[start : self.pos]
 
     def _error(self, text: str, at: int | None = None) -> DecodeError:
-        where = ".".join(self._path)
-        return DecodeError(f"{where}: {text}" if where else text, offset=self.pos if at is None else at)
+        path_text = ".".join(self._path)
+        return DecodeError(f"{path_text}: {text}" if path_text else text, offset=self.pos if at is None else at)
 
     def _note_departure(self, text: str, at: int) -> None:
         self.departure = self.departure or f"differs: {text}, at byte {at} after the envelope"

@@ -109,9 +109,9 @@ class Edit:
                 raise EditError(f"{name} of {kind} must be of type {type_name}, not {values_by_name[name]!r:.80}")
         return cls(kind, field, tuple((name, values_by_name[name]) for name in edit_kind.details))
 
-    def followed_by(self, then: Edit) -> Edit:
+    def followed_by(self, next_edit: Edit) -> Edit:
         """This edit, followed by another one."""
-        return replace(self, then=then if self.then is None else self.then.followed_by(then))
+        return replace(self, then=next_edit if self.then is None else self.then.followed_by(next_edit))
 
     @property
     def steps(self) -> tuple[Edit, ...]:
@@ -157,7 +157,7 @@ def _parse(json: Mapping[str, Any], depth: int) -> Edit:
     if depth == 0:
         raise EditError(f"an edit can contain at most {MAX_STEPS} other edits")
     try:
-        name, field, detail, then = json["kind"], json["field"], dict(json.get("detail", {})), json.get("then")
+        name, field, detail, next_json = json["kind"], json["field"], dict(json.get("detail", {})), json.get("then")
     except (KeyError, TypeError, ValueError, AttributeError):
         raise EditError('an edit is {"kind", "field", "detail"}') from None
     if not isinstance(name, str) or not isinstance(field, str):
@@ -166,7 +166,7 @@ def _parse(json: Mapping[str, Any], depth: int) -> Edit:
     if not all(isinstance(key, str) for key in details):
         raise EditError("the details of an edit must have names")
     edit = Edit.of(name, field, **details)
-    return edit.followed_by(_parse(then, depth - 1)) if then is not None else edit
+    return edit.followed_by(_parse(next_json, depth - 1)) if next_json is not None else edit
 
 
 def _argument_name(name: str) -> str:

@@ -25,8 +25,8 @@ class DecodeError(ValueError):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        where = render(self.path) or "frame"
-        return f"{where} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
+        path_text = render(self.path) or "frame"
+        return f"{path_text} at byte {self.offset} (0x{self.offset:04x}): {self.args[0]}"
 
 
 class TooManyElements(DecodeError):

@@ -111,10 +111,10 @@ class ClientConnection(asyncio.Protocol):
         self._ended = False
         self.transport.abort()
 
-    def close(self, why: str = "") -> None:
+    def close(self, reason: str = "") -> None:
         """Close the connection after pending writes."""
-        if why:
-            self._server.report(f"{self.session.client_host}: {why}; connection closed")
+        if reason:
+            self._server.report(f"{self.session.client_host}: {reason}; connection closed")
         self._frames.clear()
         self.transport.close()
 

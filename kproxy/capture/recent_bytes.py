@@ -77,5 +77,5 @@ def difference(start: int, first: bytes, position: int, repeated: bytes) -> tupl
     if old_bytes == new_bytes:
         return None
     differing = (int.from_bytes(old_bytes) ^ int.from_bytes(new_bytes)).to_bytes(end - overlap_start)
-    same = len(differing) - len(differing.lstrip(b"\0"))
-    return overlap_start + same, len(differing) - differing.count(0)
+    equal_bytes = len(differing) - len(differing.lstrip(b"\0"))
+    return overlap_start + equal_bytes, len(differing) - differing.count(0)

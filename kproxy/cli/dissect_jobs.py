@@ -100,12 +100,12 @@ def _count_flows(name: str) -> int:
 
 
 def _dissect(
-    job: tuple[str, bool], first_flow: int, args: argparse.Namespace, to: Path, encoding: tuple[str, str]
+    job: tuple[str, bool], first_flow: int, args: argparse.Namespace, output_path: Path, encoding: tuple[str, str]
 ) -> _Result:
     selection = selection_of(args)
     stderr = io.StringIO()
     with (
-        to.open("w", encoding=encoding[0], errors=encoding[1]) as file,
+        output_path.open("w", encoding=encoding[0], errors=encoding[1]) as file,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(stderr),
     ):

@@ -109,8 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
     asyncio.run(play())
     report.end()
-    same = CLEAN if report.sent else NOTHING
-    return damage.status(FINDINGS if report.counts[ReplayOutcome.DIFFERENT] else same)
+    success_status = CLEAN if report.sent else NOTHING
+    return damage.status(FINDINGS if report.counts[ReplayOutcome.DIFFERENT] else success_status)
 
 
 def _read_steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:

@@ -115,12 +115,12 @@ def _import_messages(release_names: Sequence[str], jars: Path | None, present: M
         releases = [read_release(name, of_release) for name, of_release in jars_by_release.items()]
         rows = [read_line(name, of_release) for name, of_release in jars_by_release.items()]
     try:
-        made, notes = make(releases)
+        imported, notes = make(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
     old_data = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
     files, change_lines = _merge_lines(rows, present)
-    return {**made.files(), **files}, notes, changes(old_data, made) + change_lines
+    return {**imported.files(), **files}, notes, changes(old_data, imported) + change_lines
 
 
 def _import_lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:

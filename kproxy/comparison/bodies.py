@@ -165,8 +165,8 @@ class _Comparer:
                 owner, path, a, b, DifferenceKind.ERROR_CODE if name.endswith("error_code") else DifferenceKind.VALUE
             )
 
-    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: DifferenceKind) -> None:
-        self.found.differences.append(FieldDifference(render(path), a, b, why, owner))
+    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, kind: DifferenceKind) -> None:
+        self.found.differences.append(FieldDifference(render(path), a, b, kind, owner))
 
 
 def _with_keys(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:

@@ -86,13 +86,16 @@ class _Comparer:
         for pair in pair_remaining(unpaired_a, unpaired_b):
             self._pair(*pair)
         routine: Counter[str] = Counter()
-        for unpaired_exchanges, why in ((unpaired_a, DifferenceKind.ONLY_IN_A), (unpaired_b, DifferenceKind.ONLY_IN_B)):
+        for unpaired_exchanges, kind in (
+            (unpaired_a, DifferenceKind.ONLY_IN_A),
+            (unpaired_b, DifferenceKind.ONLY_IN_B),
+        ):
             for exchange in unpaired_exchanges:
                 failed = exchange.response is not None and exchange.response.errors
                 if exchange.api in _ROUTINE and not failed:
                     routine[exchange.api] += 1
                 else:
-                    self._add_unpaired(exchange, why)
+                    self._add_unpaired(exchange, kind)
         if routine:
             summary = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
             self.made.notes.append(f"additional routine requests, not compared: {summary}")
@@ -115,8 +118,8 @@ class _Comparer:
             counts[key[0]][1] += values_b.count
             if not values_a.count or not values_b.count:
                 first = (polls_a.get(key) or polls_b[key])[0]
-                why = DifferenceKind.ONLY_IN_A if values_a.count else DifferenceKind.ONLY_IN_B
-                self._add_unpaired(first, why)
+                kind = DifferenceKind.ONLY_IN_A if values_a.count else DifferenceKind.ONLY_IN_B
+                self._add_unpaired(first, kind)
                 continue
             locations = [
                 next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "")
@@ -151,9 +154,9 @@ class _Comparer:
             message_a, message_b = self._a.findings.get(key), self._b.findings.get(key)
             if (message_a is None or message_b is None) and shows(key[0]):
                 code, api, direction = key
-                why = DifferenceKind.ONLY_IN_A if message_b is None else DifferenceKind.ONLY_IN_B
+                kind = DifferenceKind.ONLY_IN_A if message_b is None else DifferenceKind.ONLY_IN_B
                 self._put(
-                    TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=why)
+                    TrafficDifference(Aspect.FINDING, code, api, [], direction, a=message_a, b=message_b, why=kind)
                 )
 
     def not_ready(self) -> None:
@@ -263,22 +266,22 @@ class _Comparer:
                     polls[exchange.api, client].append(exchange)
         return dict(polls)
 
-    def _add_unpaired(self, exchange: RecordedExchange, why: DifferenceKind) -> None:
+    def _add_unpaired(self, exchange: RecordedExchange, kind: DifferenceKind) -> None:
         version, location = exchange.version, exchange.place
-        place_a, place_b = (location, "") if why is DifferenceKind.ONLY_IN_A else ("", location)
+        place_a, place_b = (location, "") if kind is DifferenceKind.ONLY_IN_A else ("", location)
         self._put(TrafficDifference(
-            Aspect.REQUEST, api=exchange.api, versions=[(version, version)], a="sent", b="sent", why=why,
+            Aspect.REQUEST, api=exchange.api, versions=[(version, version)], a="sent", b="sent", why=kind,
             place_a=place_a, place_b=place_b,
         ))  # fmt: skip
 
     def _add(
         self, aspect: Aspect, ours: RecordedExchange, theirs: RecordedExchange, direction: str = "", path: str = "",
-        a: Any = None, b: Any = None, why: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *,
+        a: Any = None, b: Any = None, kind: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *,
         by_value: bool = False,
     ) -> None:  # fmt: skip
         versions = [(ours.version, theirs.version)]
         difference = TrafficDifference(
-            aspect, "", ours.api, versions, direction, path, a, b, why, owner, ours.place, theirs.place
+            aspect, "", ours.api, versions, direction, path, a, b, kind, owner, ours.place, theirs.place
         )
         self._put(difference, by_value)
 

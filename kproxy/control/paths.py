@@ -39,10 +39,12 @@ class AmbiguousProxyError(ControlError):
         return [(self._name(proxy), _describe_proxies([proxy])) for proxy in self.proxies]
 
     def _name(self, proxy: RunningProxy) -> str:
-        for to in proxy.greeting.listeners:
+        for address in proxy.greeting.listeners:
             others = (other for other in self.proxies if other is not proxy)
-            if not any(_is_at(to.listen, listener.listen) for other in others for listener in other.greeting.listeners):
-                return to.listen
+            if not any(
+                _is_at(address.listen, listener.listen) for other in others for listener in other.greeting.listeners
+            ):
+                return address.listen
         return str(proxy.path)
 
 
@@ -87,7 +89,9 @@ def find(address: str) -> RunningProxy:
         ControlError: There is none, or more than one.
     """
     proxies = list_proxies()
-    running_proxies = [proxy for proxy in proxies if any(_is_at(address, to.listen) for to in proxy.greeting.listeners)]
+    running_proxies = [
+        proxy for proxy in proxies if any(_is_at(address, listener.listen) for listener in proxy.greeting.listeners)
+    ]
     if len(running_proxies) == 1:
         return running_proxies[0]
     if running_proxies:
@@ -95,8 +99,8 @@ def find(address: str) -> RunningProxy:
             f"several proxies listen on {address}: {_describe_proxies(running_proxies)}; pass the HOST:PORT of one"
         )
         raise AmbiguousProxyError(message, running_proxies)
-    found = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
-    raise ControlError(f"no kproxy listens on {address}{found}")
+    found_text = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
+    raise ControlError(f"no kproxy listens on {address}{found_text}")
 
 
 def find_only() -> RunningProxy:

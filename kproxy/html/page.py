@@ -96,8 +96,8 @@ class HtmlOutput(Output):
         super().close()
 
 
-def _report(done: int, total: int) -> None:
-    _show_progress(f"writing the page: {done:,} of {total:,} rows", end="\r" if done < total else "\n")
+def _report(done_count: int, total: int) -> None:
+    _show_progress(f"writing the page: {done_count:,} of {total:,} rows", end="\r" if done_count < total else "\n")
 
 
 def _show_progress(text: str, end: str = "\r") -> None:

@@ -115,10 +115,10 @@ class WorkerPool:
         ):
             self._wait()
 
-    def query(self, what: str, at: int, *, value: bool = False) -> None:
+    def query(self, question: str, at: int, *, value: bool = False) -> None:
         """Pass a query to each worker."""
         for worker in self._workers:
-            self._pass(tap_messages.Query(at, what, value), worker)
+            self._pass(tap_messages.Query(at, question, value), worker)
 
     def _pass(self, message: tap_messages.Message, worker: WorkerProcess) -> None:
         encoded, size = tap_protocol.encode(message), 0
@@ -245,19 +245,19 @@ class WorkerPool:
         }
         return (connections[number] for number in sorted(connections))
 
-    def _ask(self, what: str, at: int, *, value: bool = False) -> list[Any]:
+    def _ask(self, question: str, at: int, *, value: bool = False) -> list[Any]:
         values: list[Any] = []
         replied = self._on_reply
 
         def take(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
-            if reply is not None and type(message) is tap_messages.Query and message.what == what:
+            if reply is not None and type(message) is tap_messages.Query and message.what == question:
                 values.append(reply.value)
             else:
                 replied(message, reply, progressed)
 
         self._on_reply = take
         try:
-            self.query(what, at, value=value)
+            self.query(question, at, value=value)
             self.drain()
         finally:
             self._on_reply = replied

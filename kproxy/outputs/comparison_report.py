@@ -69,11 +69,15 @@ def title(difference: TrafficDifference) -> str:
 
 
 def _versions(versions: Sequence[tuple[int, int]]) -> str:
-    same = sorted(a for a, b in versions if a == b)
-    if same and same == list(range(same[0], same[-1] + 1)) and len(same) > 1:
-        ranges = [f"v{same[0]}-v{same[-1]}"]
+    equal_versions = sorted(a for a, b in versions if a == b)
+    if (
+        equal_versions
+        and equal_versions == list(range(equal_versions[0], equal_versions[-1] + 1))
+        and len(equal_versions) > 1
+    ):
+        ranges = [f"v{equal_versions[0]}-v{equal_versions[-1]}"]
     else:
-        ranges = [f"v{version}" for version in same]
+        ranges = [f"v{version}" for version in equal_versions]
     return ", ".join(ranges + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
 
 

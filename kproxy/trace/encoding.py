@@ -107,7 +107,7 @@ class ColumnReader:
             value = getattr(line, name)
             if value is None or value is default:
                 continue
-            if (of := type(value)) is not str and of is not int:
+            if (value_type := type(value)) is not str and value_type is not int:
                 if value == []:
                     continue
                 value = msgspec.to_builtins(value, builtin_types=(bytes, memoryview))

@@ -85,8 +85,8 @@ def _pop(requests: _Requests[ValueT] | None, line: ResponseLine) -> tuple[int, s
         return None
     offset = line.request_offset
     if offset is None:
-        same = line.correlation_id, line.request_ts
+        key = line.correlation_id, line.request_ts
         offset = next(
-            (request_offset for request_offset, (*of_request, _) in requests.items() if tuple(of_request) == same), None
+            (request_offset for request_offset, (*of_request, _) in requests.items() if tuple(of_request) == key), None
         )
     return None if offset is None else requests.pop(offset, None)

@@ -102,9 +102,9 @@ class TransactionRow(Struct, frozen=True):
     def problem(self, now: int) -> str:
         """What is wrong with it, empty if nothing is."""
         if self.is_hanging(now):
-            whose = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
+            reason = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
             since = min(held_row.since for held_row in self.held)
-            return f"holds {self._places()} for {_seconds(now - since)}, but {whose}"
+            return f"holds {self._places()} for {_seconds(now - since)}, but {reason}"
         if self.begun_at is None:
             return ""
         text = ""

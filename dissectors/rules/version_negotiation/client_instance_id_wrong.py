@@ -73,17 +73,17 @@ def client_instance_id_wrong(event: RequestReceived, connection: ConnectionState
     message = event.message
     if not _may_have_instance_id(message.header_layout):
         return
-    written: str | None = message.header.get(_FIELD)
-    if written is None:
+    instance_id: str | None = message.header.get(_FIELD)
+    if instance_id is None:
         # A PROXY header may come first, but a request at another offset may also be a later one.
         if event.offset == 0 and not connection.midstream and not connection.resumed:
             problem = "the first request of the connection has header v3 without a client instance id"
             yield Problem(problem, hint=_HINT, cause="none")
-    elif written in RESERVED_UUIDS:
-        problem = f"the client instance id {written} is reserved: brokers refuse it with INVALID_REQUEST"
+    elif instance_id in RESERVED_UUIDS:
+        problem = f"the client instance id {instance_id} is reserved: brokers refuse it with INVALID_REQUEST"
         yield Problem(problem, **_id_location(event), hint=_HINT, cause="reserved")
-    elif (initial_id := message.client_instance_id) is not None and written != initial_id:
-        problem = f"the client instance id {written} differs from {initial_id}, with which the connection began"
+    elif (initial_id := message.client_instance_id) is not None and instance_id != initial_id:
+        problem = f"the client instance id {instance_id} differs from {initial_id}, with which the connection began"
         yield Problem(problem, **_id_location(event), hint="keep one id for the life of the client", cause="other")
 
 

@@ -145,11 +145,11 @@ def _range(versions: frozenset[int], name: str) -> VersionRange:
 
 
 def _apis(releases: Sequence[Release], flexible: Mapping[int, str]) -> dict[int, Mapping[str, Any]]:
-    found: dict[int, dict[str, Mapping[str, Any]]] = {}
+    messages_by_api: dict[int, dict[str, Mapping[str, Any]]] = {}
     for release in releases:
         for api in release.facts["apis"]:
-            found.setdefault(api["key"], {})[release.name] = api
-    return {key: _api(found[key], VersionRange.parse(flexible[key])) for key in sorted(found)}
+            messages_by_api.setdefault(api["key"], {})[release.name] = api
+    return {key: _api(messages_by_api[key], VersionRange.parse(flexible[key])) for key in sorted(messages_by_api)}
 
 
 def _api(served: Mapping[str, Mapping[str, Any]], flexible: VersionRange) -> dict[str, Any]:

@@ -34,13 +34,13 @@ def _releases(data: SchemaData) -> list[str]:
     return [*header["served"]]
 
 
-def _keyed(what: str, present: Mapping[Any, Json], made: Mapping[Any, Json], keys: Sequence[str]) -> Iterator[str]:
-    for key in sorted(made.keys() - present.keys(), key=int):
-        yield f"+ {what} {key} {made[key]['name']}"
-    for key in sorted(present.keys() - made.keys(), key=int):
-        yield f"- {what} {key} {present[key]['name']}"
-    for key in sorted(present.keys() & made.keys(), key=int):
-        yield from _differences(f"{what} {key} {present[key]['name']}", present[key], made[key], keys)
+def _keyed(label: str, present: Mapping[Any, Json], imported: Mapping[Any, Json], keys: Sequence[str]) -> Iterator[str]:
+    for key in sorted(imported.keys() - present.keys(), key=int):
+        yield f"+ {label} {key} {imported[key]['name']}"
+    for key in sorted(present.keys() - imported.keys(), key=int):
+        yield f"- {label} {key} {present[key]['name']}"
+    for key in sorted(present.keys() & imported.keys(), key=int):
+        yield from _differences(f"{label} {key} {present[key]['name']}", present[key], imported[key], keys)
 
 
 def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -> Iterator[str]:
@@ -70,10 +70,10 @@ def _serves(release: str, served: Json | None) -> str:
     return f"{served['min']}-{served['max']} in {release}{early} ({', '.join(served['listeners'])})"
 
 
-def _messages(present: Mapping[str, Json], made: Mapping[str, Json]) -> Iterator[str]:
-    predecessors = {alias: name for name, message in made.items() for alias in message.get("aliases", {}).values()}
-    renamed = {predecessors[name]: name for name in present.keys() - made.keys() if name in predecessors}
-    for name, message in made.items():
+def _messages(present: Mapping[str, Json], imported: Mapping[str, Json]) -> Iterator[str]:
+    predecessors = {alias: name for name, message in imported.items() for alias in message.get("aliases", {}).values()}
+    renamed = {predecessors[name]: name for name in present.keys() - imported.keys() if name in predecessors}
+    for name, message in imported.items():
         before = present.get(renamed.get(name, name))
         if before is None:
             yield f"+ message {name} ({message['type']} of {message['component']}, {message['versions']})"
@@ -82,31 +82,33 @@ def _messages(present: Mapping[str, Json], made: Mapping[str, Json]) -> Iterator
         yield from _differences(f"message {name}", before, message, keys)
         yield from _fields(f"{name}: ", before["fields"], message["fields"])
     for name in present:
-        if name not in made and name not in renamed.values():
+        if name not in imported and name not in renamed.values():
             yield f"- message {name}"
 
 
-def _fields(where: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
-    gone = [field for field in before if field["name"] not in {later_field["name"] for later_field in after}]
+def _fields(place: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
+    removed_fields = [field for field in before if field["name"] not in {later_field["name"] for later_field in after}]
     present = {field["name"]: field for field in before}
     for field in after:
-        old = present.get(field["name"]) or next((other for other in gone if _shape(other) == _shape(field)), None)
-        path = where + field["name"]
+        old = present.get(field["name"]) or next(
+            (other for other in removed_fields if _shape(other) == _shape(field)), None
+        )
+        path = place + field["name"]
         if old is None:
             yield f"+ {path} ({field['type']}, {field['versions']})"
             continue
-        if old in gone:
-            gone.remove(old)
+        if old in removed_fields:
+            removed_fields.remove(old)
         # The path has the new name: a renamed field shows as `name Old -> New`.
         keys = [key for key in {**old, **field} if key != "fields"]
         yield from _differences(path, old, field, keys)
         array = "[]" if field["type"].startswith("[]") else ""
         yield from _fields(f"{path}{array}.", old.get("fields", ()), field.get("fields", ()))
-    for field in gone:
-        yield f"- {where}{field['name']} ({field['type']}, {field['versions']})"
+    for field in removed_fields:
+        yield f"- {place}{field['name']} ({field['type']}, {field['versions']})"
     order = [field["name"] for field in after if field["name"] in present]
     if order != [field["name"] for field in before if field["name"] in set(order)]:
-        yield f"~ {where}order of fields {', '.join(order)}"
+        yield f"~ {place}order of fields {', '.join(order)}"
 
 
 def _shape(field: Json) -> tuple[Any, ...]:

@@ -53,8 +53,10 @@ def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]
         return message["component"], message["type"], message["apiKey"]
 
     arrived = {identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message}
-    gone = {name: message for name, message in older.items() if name not in newer and "apiKey" in message}
-    return {name: arrived[identity(message)] for name, message in gone.items() if identity(message) in arrived}
+    removed_messages = {name: message for name, message in older.items() if name not in newer and "apiKey" in message}
+    return {
+        name: arrived[identity(message)] for name, message in removed_messages.items() if identity(message) in arrived
+    }
 
 
 def _unite(older: Message, newer: Message) -> Message:
@@ -156,8 +158,8 @@ def _incompatible(older: Message, newer: Message) -> Iterator[str]:
     if not _was_numbered_by_type(older, newer):
         for version in sorted(older["versions"] & newer["versions"]):
             if not _agree(older["fields"], newer["fields"], version):
-                where = f"{_releases(older)} and in {_releases(newer)}"
-                yield f"{newer['name']} v{version} has not the same bytes in {where}"
+                releases_text = f"{_releases(older)} and in {_releases(newer)}"
+                yield f"{newer['name']} v{version} has not the same bytes in {releases_text}"
 
 
 def _releases(message: Message) -> str:

@@ -38,8 +38,8 @@ def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         if not name:
             raise ApiError(Error.INVALID_REQUEST, "Invalid empty resource name")
         pattern = entry.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
-        who = entry["principal"], entry["host"]
-        acls.create(Acl(kind, name, pattern, *who, entry["operation"], entry["permission_type"]))
+        principal_and_host = entry["principal"], entry["host"]
+        acls.create(Acl(kind, name, pattern, *principal_and_host, entry["operation"], entry["permission_type"]))
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     return {}

@@ -108,24 +108,24 @@ class ProducerStates:
         if state is None:
             return
         self._check_epoch(state, header.producer_epoch, offset)
-        where = f"at offset {offset} in partition {self._name}"
+        location = f"at offset {offset} in partition {self._name}"
         first_sequence = header.base_sequence
         if header.producer_epoch != state.epoch:
             if first_sequence != 0:
                 raise ApiError(
                     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Invalid sequence number for new epoch of producer {state.id} {where}: "
+                    f"Invalid sequence number for new epoch of producer {state.id} {location}: "
                     f"{header.producer_epoch} (request epoch), {first_sequence} (seq. number), "
                     f"{state.epoch} (current producer epoch)",
                 )
         elif first_sequence != (add_to_sequence(state.last_sequence, 1) if state.batches else 0):
             raise ApiError(
                 Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Out of order sequence number for producer {state.id} {where}: "
+                f"Out of order sequence number for producer {state.id} {location}: "
                 f"{first_sequence} (incoming seq. number), {state.last_sequence} (current end sequence number)",
             )
         if state.transaction_start is not None and not header.transactional:
-            raise ApiError(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
+            raise ApiError(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {location}")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int) -> None:
         """Raise `ApiError` unless a producer's transaction may be ended.

@@ -122,7 +122,7 @@ def _read_header(data: bytearray, partition: str) -> Header:
     if len(data) < HEADER.size or google_crc32c.value(bytes(data[CRC_START:])) != read_header(data).crc:
         raise ApiError(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
     header = read_header(data)
-    where = f"in topic partition {partition}"
+    location = f"in topic partition {partition}"
     count = header.records_count
     problem = None
     if header.base_offset != 0:
@@ -131,19 +131,19 @@ def _read_header(data: bytearray, partition: str) -> Header:
             f"but it is {header.base_offset}"
         )
     elif header.last_offset_delta < 0:
-        problem = f"Batch has an invalid offset range: [0, {header.last_offset_delta}] {where}"
+        problem = f"Batch has an invalid offset range: [0, {header.last_offset_delta}] {location}"
     elif count <= 0:
-        problem = f"Invalid reported count for record batch: {count} {where}"
+        problem = f"Invalid reported count for record batch: {count} {location}"
     elif header.last_offset_delta + 1 != count:
         problem = (
-            f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {where}"
+            f"Inconsistent batch offset range [0, {header.last_offset_delta}] and count of records {count} {location}"
         )
     elif header.control:
-        problem = f"Clients are not allowed to write control records {where}"
+        problem = f"Clients are not allowed to write control records {location}"
     elif header.producer_id >= 0 and header.base_sequence < 0:
         problem = (
             f"Invalid sequence number {header.base_sequence} in record batch "
-            f"with producerId {header.producer_id} {where}"
+            f"with producerId {header.producer_id} {location}"
         )
     if problem is not None:
         raise ApiError(Error.INVALID_RECORD, problem)

@@ -73,8 +73,8 @@ def invalid_schema(reason: str) -> RestError:
 
 
 def missing_reference(reference: SchemaReference) -> RestError:
-    where = f'subject "{reference.subject}" and version {reference.version}'
-    return _unprocessable(42201, f"Invalid schema: No schema reference found for {where}")
+    location = f'subject "{reference.subject}" and version {reference.version}'
+    return _unprocessable(42201, f"Invalid schema: No schema reference found for {location}")
 
 
 def invalid_version(version: str) -> RestError:

@@ -164,14 +164,14 @@ class Apis:
         rows = tuple(self._row(key, [version], now, ()) for key, version in versions)
         return self._row((rows[0].api_key, None), [version for _, version in versions], now, rows)
 
-    def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
-        clock, series = self._clock, [version.series for version in of]
-        frames = merge_figures([version.frames for version in of])
-        slowest = max(of, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))
+    def _row(self, key: _Key, versions: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
+        clock, series = self._clock, [version.series for version in versions]
+        frames = merge_figures([version.frames for version in versions])
+        slowest = max(versions, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))
         minute = clock.minute(*series, now=now)
         p50, p95, p99 = frames.latencies.percentiles(0.5, 0.95, 0.99)
         return ApiUsage(
-            api=of[0].api,
+            api=versions[0].api,
             api_key=key[0],
             version=key[1],
             requests=frames.requests,
@@ -186,13 +186,13 @@ class Apis:
             p99_us=p99,
             max_us=frames.latencies.max if frames.latencies.count else None,
             slowest_row=slowest.slowest_row,
-            one_way=sum(version.one_way for version in of),
-            in_flight=sum(version.in_flight for version in of),
-            unanswered=sum(version.unanswered for version in of),
+            one_way=sum(version.one_way for version in versions),
+            in_flight=sum(version.in_flight for version in versions),
+            unanswered=sum(version.unanswered for version in versions),
             refusals=frames.errors.responses,
             errors=frames.errors.row(),
-            findings=Severities.sum(version.findings.row() for version in of),
-            last_row=max(version.last_row for version in of),
+            findings=Severities.sum(version.findings.row() for version in versions),
+            last_row=max(version.last_row for version in versions),
             versions=rows,
         )
 

@@ -154,8 +154,8 @@ class Spool:
         view = memoryview(lines)
         at = self._end - self._segment_starts[-1]
         while view:
-            written = os.pwrite(self._files[-1], view, at)
-            view, at = view[written:], at + written
+            written_bytes = os.pwrite(self._files[-1], view, at)
+            view, at = view[written_bytes:], at + written_bytes
         self._rest = bytearray(data[complete:])
         self._end += len(lines)
 

@@ -103,7 +103,7 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
                 "filter": row.filter,
                 "row": number(row.row),
                 "facts": [[label, safe(text)] for label, text in row.facts if text],
-                "marks": [[label, to] for label, at in row.marks if (to := number(at)) is not None],
+                "marks": [[label, mark_number] for label, at in row.marks if (mark_number := number(at)) is not None],
             }
             for row in table.rows
         ],

@@ -92,13 +92,15 @@ def _generations(events: DataFrame) -> DataFrame:
         "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
         "was_told": F.col("told_us") < F.col("joined.asked_us"),
     }
-    why = F.coalesce(*(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value))
+    cause_column = F.coalesce(
+        *(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value)
+    )
     # If only a sync was seen of a generation, its cause is unknown.
     with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
     cause = F.when(has_left_first, F.col("left")).otherwise(F.col("joined"))
     return with_joins.select(
         "group_id", "life", "protocol", "generation", "begun_us", "until_us",
-        F.least("joined.asked_us", "told_us").alias("since_us"), cause["label"].alias("by"), why.alias("why"),
+        F.least("joined.asked_us", "told_us").alias("since_us"), cause["label"].alias("by"), cause_column.alias("why"),
         F.size("those").alias("members"), cause["connection_id"].alias("connection_id"),
     )  # fmt: skip
 
@@ -127,9 +129,9 @@ def _epochs(events: DataFrame) -> DataFrame:
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
     join_cause, coordinator_cause = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
-    why = F.when(F.col("first.kind") == EventKind.JOIN.value, join_cause).otherwise(coordinator_cause)
+    cause = F.when(F.col("first.kind") == EventKind.JOIN.value, join_cause).otherwise(coordinator_cause)
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
-        F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",
+        F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), cause.alias("why"), "members",
         F.col("first.connection_id").alias("connection_id"),
     )  # fmt: skip

@@ -65,11 +65,11 @@ def retries(lines: DataFrame) -> DataFrame:
     )
 
 
-def _retry_columns(kind: str, why: str, earlier_us: str) -> list[Column | str]:
+def _retry_columns(kind: str, reason: str, earlier_us: str) -> list[Column | str]:
     """A retry, for rows with again_us; a negative pause becomes null."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
-        F.lit(kind).alias("kind"), F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
+        F.lit(kind).alias("kind"), F.col(reason).alias("why"), F.lit(1).cast("long").alias("times"),
         F.greatest(F.col("again_us") - F.col(earlier_us), F.lit(0)).alias("pause_us"),
         F.timestamp_micros("again_us").alias("at"), "connection_id",
     ]  # fmt: skip
