@@ -90,14 +90,14 @@ class Framer:
 
     def __init__(
         self,
-        least: int,
+        min_size: int,
         seeker: FrameFinder,
         max_frame_bytes: int,
         max_decoded_bytes: int,
         *,
         seeking: bool,
     ) -> None:
-        self.least = least
+        self.least = min_size
         self.lost = False
         self.offset = 0  # position of the buffer's first byte in the stream
         self._seeker = seeker

@@ -87,12 +87,12 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     if best.edit is None or best.edit.then or best.edit.kind in LOOSE_KINDS or best.confidence < LIKELY_CONFIDENCE / 2:
         return None
     # The fields of older versions are those before a missing one: the missing field is the simpler name.
-    edit, *also = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
+    edit, *other_edits = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
     rivals = (Rival(reading.edit, round(reading.confidence, 3)) for reading in others if reading.edit is not None)
     return PayloadDiagnosis(
         edit,
         round(best.confidence, 3),
-        tuple(also),
+        tuple(other_edits),
         tuple(
             rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE and rival.edit.kind not in LOOSE_KINDS
         )[:MAX_RIVALS],

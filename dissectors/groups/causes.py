@@ -120,5 +120,5 @@ def cause_of_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> Reba
 
 
 def _names(lanes: list[Lane]) -> str:
-    more = f" and {len(lanes) - 1} more" if len(lanes) > 1 else ""
-    return lanes[0].label + more
+    more_text = f" and {len(lanes) - 1} more" if len(lanes) > 1 else ""
+    return lanes[0].label + more_text

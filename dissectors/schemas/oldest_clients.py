@@ -41,11 +41,11 @@ def oldest_client(name: str | None, version: str | None) -> OldestClient | None:
         return None
     if (wrapped := re.search(WRAPPED_LIBRDKAFKA, version)) is not None:
         name, version = "librdkafka", wrapped[1]
-    least = OLDEST_RELEASES.get(name)
+    release = OLDEST_RELEASES.get(name)
     match = re.match(RELEASE, version)
-    if least is None or match is None:
+    if release is None or match is None:
         return None
-    return OldestClient(name, least, _numbers(match[1]) >= _numbers(least))
+    return OldestClient(name, release, _numbers(match[1]) >= _numbers(release))
 
 
 def _numbers(release: str) -> list[int]:

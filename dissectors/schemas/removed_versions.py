@@ -37,8 +37,8 @@ def is_removed(api_key: int, version: int) -> bool:
     lowest = lowest_served()
     if api_key not in lowest:
         return False
-    least = lowest[api_key]
-    return least is None or version < least
+    lowest_version = lowest[api_key]
+    return lowest_version is None or version < lowest_version
 
 
 def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:

@@ -364,5 +364,5 @@ def request_text(request: RequestReceived) -> str:
 
 def requests_text(requests: Sequence[RequestReceived]) -> str:
     """Several requests as text, for findings: the oldest and a count."""
-    more = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
-    return request_text(requests[0]) + more
+    more_text = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
+    return request_text(requests[0]) + more_text

@@ -141,9 +141,9 @@ class Producers:
         track = self._tracks.get((server, batch.producer_id, topic_partition))
         if track is None or track.epoch != batch.producer_epoch:
             return None
-        for earlier, attempt in reversed(track.sent):
+        for earlier_batch, attempt in reversed(track.sent):
             if (
-                earlier.next_sequence == batch.base_sequence
+                earlier_batch.next_sequence == batch.base_sequence
                 and attempt.answered
                 and topic_partition not in attempt.refused
             ):
@@ -244,15 +244,15 @@ class Producers:
             )
         elif batch.producer_epoch < track.epoch:
             return
-        for earlier, earlier_attempt in track.sent:
+        for earlier_batch, earlier_attempt in track.sent:
             is_recent = attempt.at - earlier_attempt.at < _MAX_RETRY_TIME
             if (
-                earlier.base_sequence == batch.base_sequence
+                earlier_batch.base_sequence == batch.base_sequence
                 and is_recent
                 and not _is_final(earlier_attempt.refused.get(topic_partition))
             ):
-                self.resent.append(Resent(topic_partition, batch, earlier, earlier_attempt, path))
-                track.sent.remove((earlier, earlier_attempt))
+                self.resent.append(Resent(topic_partition, batch, earlier_batch, earlier_attempt, path))
+                track.sent.remove((earlier_batch, earlier_attempt))
                 break
         else:
             gap = (batch.base_sequence - track.next_sequence) % SEQUENCES

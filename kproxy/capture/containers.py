@@ -74,8 +74,8 @@ def _pcap_packets(
     unpack, rest, missing, delivered, zeros, skipped, captured = head.unpack_from, b"", 0, 0, 0, 0, 0
     # All of what a read returned is used before the next one: a stream returns what is there. Only the rest of the last
     # packet is awaited, so that `data` is never much larger than a chunk or a packet.
-    while more := (file.read(missing) if rest else file.read1(_CHUNK)):
-        data, damage = rest + more, None
+    while chunk := (file.read(missing) if rest else file.read1(_CHUNK)):
+        data, damage = rest + chunk, None
         packets: list[tuple[int, int, int, int]] = []
         add, start, size = packets.append, _HEAD_BYTES, len(data)
         while start <= size:

@@ -218,10 +218,10 @@ def _report(output: Output, sentence: str) -> None:
 def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
     """A sentence about connections that were never established, by server and outcome."""
     attempts = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
-    more = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
+    more_text = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
     count = failed.total()
     were = "s were" if count > 1 else " was"
-    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{more}"
+    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{more_text}"
 
 
 def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
@@ -235,5 +235,5 @@ def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.
         if dissector.other["TLS"] and not args.keylog:
             _report(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:
-        more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
-        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
+        more_text = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
+        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more_text}")

@@ -209,8 +209,8 @@ def _explain(frame: bytes, answered_request: AnsweredRequest, *, missing: bool) 
     doubtful = explanation.error or message.opaque or unlikely
     if answered_request is None and doubtful and (possible := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in possible[:5])
-        more = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
-        sentence = f"a response does not name its API: pass --request HEX, or {names}{more}"
+        more_text = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
+        sentence = f"a response does not name its API: pass --request HEX, or {names}{more_text}"
         if missing or not is_request(frame):
             raise UserError(f"this is not a request, and {sentence}")
         say(f"note: decoded as a request; if it is a response, {sentence}")

@@ -49,9 +49,11 @@ class PollDifference:
 def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
     response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
-    earlier = exchanges[: response_indexes[-1]] if response_indexes else ()
+    answered_exchanges = exchanges[: response_indexes[-1]] if response_indexes else ()
     return [
-        exchange for exchange in earlier if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
+        exchange
+        for exchange in answered_exchanges
+        if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
     ]
 
 

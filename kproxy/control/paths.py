@@ -131,8 +131,8 @@ def _greeting(path: Path) -> Greeting:
         sock.settimeout(_GREETING_S)
         sock.connect(str(path))
         line = b""
-        while not line.endswith(b"\n") and len(line) < _GREETING_BYTES and (more := sock.recv(4096)):
-            line += more
+        while not line.endswith(b"\n") and len(line) < _GREETING_BYTES and (chunk := sock.recv(4096)):
+            line += chunk
     return parse_greeting(line)
 
 

@@ -181,8 +181,8 @@ class HttpServer:
             received += await self._receive(sock, min(size - len(received), 1 << 16))
         return bytes(received[:size])
 
-    async def _receive(self, sock: socket.socket, most: int) -> bytes:
-        if not (data := await self._loop.sock_recv(sock, most)):
+    async def _receive(self, sock: socket.socket, max_bytes: int) -> bytes:
+        if not (data := await self._loop.sock_recv(sock, max_bytes)):
             raise ConnectionResetError  # the client has left
         return data
 

@@ -212,8 +212,10 @@ class InspectionSink:
                 console.print(f"since {since} UTC: the inspector was restarted {count}", highlight=False)
             self._terminal.summary.show(console)
             if self._hello.sample is not None:
-                more = "" if left_out is None else f"; {left_out} connections were left out"
-                console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{more}", highlight=False)
+                left_out_text = "" if left_out is None else f"; {left_out} connections were left out"
+                console.print(
+                    f"sample: {100 * self._hello.sample:.4g}% of all connections{left_out_text}", highlight=False
+                )
             for directory in _trace_directories(self._trace):
                 console.print(f"trace: {safe(str(directory))}", highlight=False, markup=False, soft_wrap=True)
         if missed:

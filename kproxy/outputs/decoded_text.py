@@ -37,9 +37,9 @@ def problem(value: Mapping[str, Any]) -> str | None:
     return safe(text) + (safe(f" at byte {value['offset']}") if "offset" in value else "")
 
 
-def data_text(data: Any, most: int) -> str:
+def data_text(data: Any, max_length: int) -> str:
     """Data as JSON in one row, bytes as hex; cut after so many characters."""
     if isinstance(data, bytes):
-        return data[: most // 3].hex(" ") + ("..." if len(data) > most // 3 else "")
+        return data[: max_length // 3].hex(" ") + ("..." if len(data) > max_length // 3 else "")
     text = encode_json(data).decode()
-    return safe(text[:most]) + ("..." if len(text) > most else "")
+    return safe(text[:max_length]) + ("..." if len(text) > max_length else "")

@@ -62,8 +62,8 @@ def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
         yield "same bytes", sentence(edit)
     for edit in finding.rivals[:_MAX_RIVALS]:
         yield "or", sentence(edit) + confidence_text(edit.confidence)
-    if (more := len(finding.rivals) - _MAX_RIVALS) > 0:
-        yield "or", f"{more} more"
+    if (more_count := len(finding.rivals) - _MAX_RIVALS) > 0:
+        yield "or", f"{more_count} more"
     if finding.hint:
         yield "hint", finding.hint
 

@@ -94,8 +94,8 @@ class ProbeReport:
 def _score(score: ClientScore) -> str:
     text = f"{score.name}: needs {score.needed} of these checks, {score.passed} pass"
     if score.failed:
-        more = f" and {len(score.failed) - _MAX_NAMED} more" if len(score.failed) > _MAX_NAMED else ""
-        text += f"; {', '.join(score.failed[:_MAX_NAMED])}{more} fail"
+        more_text = f" and {len(score.failed) - _MAX_NAMED} more" if len(score.failed) > _MAX_NAMED else ""
+        text += f"; {', '.join(score.failed[:_MAX_NAMED])}{more_text} fail"
     return text + (f"; it also uses {', '.join(score.missing)}" if score.missing else "")
 
 

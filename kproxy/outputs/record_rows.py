@@ -28,8 +28,8 @@ def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
     is_request = isinstance(line, RequestLine)
     for location, record in islice(records, MAX_RECORDS):
         yield _row(location, record, is_request=is_request)
-    if more := sum(1 for _ in records):
-        yield [(f"... {more} more record{'s' * (more != 1)} (use --json to get all)", "dim")]
+    if more_count := sum(1 for _ in records):
+        yield [(f"... {more_count} more record{'s' * (more_count != 1)} (use --json to get all)", "dim")]
 
 
 def _records(item: Any, names: Mapping[str, str | None], topic: str, partition: str) -> Iterator[tuple[str, Any]]:

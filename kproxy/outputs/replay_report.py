@@ -64,8 +64,8 @@ class ReplayReport:
             self._file.write(encode_json({"summary": summary}).decode() + "\n")
             return
         for repeated in self._different.values():
-            more = f", and {repeated.count - 1} more" if repeated.count > 1 else ""
-            self._file.write(self._paint([*repeated.first, (f"  ({repeated.where}{more})", "dim")]) + "\n")
+            more_text = f", and {repeated.count - 1} more" if repeated.count > 1 else ""
+            self._file.write(self._paint([*repeated.first, (f"  ({repeated.where}{more_text})", "dim")]) + "\n")
         for (name, sentence), count in self._left_out.items():
             self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
         equal, different, not_compared, left_out = (self.counts[outcome] for outcome in ReplayOutcome)

@@ -72,10 +72,10 @@ class RunSummary:
         self.frames += frames.frames
         self.not_decoded += frames.not_decoded
         self.findings += frames.findings
-        for name, more in frames._apis.items():
+        for name, counts in frames._apis.items():
             api = self._apis.setdefault(name if name in self._apis or len(self._apis) < 500 else "(others)", _Api())
-            api.frames = merge_figures((api.frames, more.frames))
-            api.versions |= more.versions
+            api.frames = merge_figures((api.frames, counts.frames))
+            api.versions |= counts.versions
         for client, count in frames._clients.items():
             if client in self._clients or len(self._clients) < 1000:
                 self._clients[client] += count
@@ -124,8 +124,8 @@ class RunSummary:
                           highlight=False)  # fmt: skip
         if self._clients:
             names = ", ".join(safe(name) for name, _ in self._clients.most_common(5))
-            more = f" and {len(self._clients) - 5} more" if len(self._clients) > 5 else ""
-            console.print(f"clients: {names}{more}", highlight=False, markup=False)
+            more_text = f" and {len(self._clients) - 5} more" if len(self._clients) > 5 else ""
+            console.print(f"clients: {names}{more_text}", highlight=False, markup=False)
 
     def _verdict(self) -> Iterator[Text]:
         """The causes above info, the most urgent first, and what to change."""

@@ -118,8 +118,8 @@ class TextOutput:
         """Name the time zone once, before the first row."""
         if not self._is_labelled:
             self._is_labelled = True
-            more = "" if self._clock.is_local else "; --local-time shows local times"
-            self.write_rows([[(f"times are {self._clock.label(ts)}{more}", "dim")]])
+            hint = "" if self._clock.is_local else "; --local-time shows local times"
+            self.write_rows([[(f"times are {self._clock.label(ts)}{hint}", "dim")]])
 
     def write_rows(self, rows: Iterable[list[Piece]]) -> None:
         """Write rows of pieces."""
@@ -134,8 +134,8 @@ class TextOutput:
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, other_requests, _ = waiting
         text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
-        more = f"; {other_requests} more wait{'s' * (other_requests == 1)} behind it" if other_requests else ""
-        return [*self._where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
+        more_text = f"; {other_requests} more wait{'s' * (other_requests == 1)} behind it" if other_requests else ""
+        return [*self._where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more_text, "dim")]
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
@@ -316,8 +316,8 @@ def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
         if entry.bytes:
             text += f" {entry.records} record{'s' * (entry.records != 1)} {size(entry.bytes)}"
         texts.append(text)
-    more = len(entries) - maximum
-    return ", ".join(texts) + (f" +{more} more" if more > 0 else "")
+    more_count = len(entries) - maximum
+    return ", ".join(texts) + (f" +{more_count} more" if more_count > 0 else "")
 
 
 def value_text(value: Any, maximum: int = 60) -> str:

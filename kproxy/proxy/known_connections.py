@@ -89,9 +89,9 @@ class KnownConnections:
                 self._late.append(connection)
         self._late.extend(self._open.values())
 
-    def take_late(self, most: int) -> Iterator[TappedConnection]:
+    def take_late(self, max_count: int) -> Iterator[TappedConnection]:
         """Return the next connections to announce, at most this many."""
-        for _ in range(min(most, len(self._late))):
+        for _ in range(min(max_count, len(self._late))):
             yield self._late.popleft()
 
     def clear(self) -> None:

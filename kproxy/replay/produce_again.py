@@ -34,9 +34,9 @@ def limit_to(request: Row, partitions: set[_Partition]) -> Row:
     return {**request, "topic_data": topics}
 
 
-def merge_responses(earlier: Row, later: Row) -> Row:
-    """The body of a response in which the partitions of `later` take the place of those of `earlier`."""
-    newer = dict(_partitions(later))
+def merge_responses(earlier_row: Row, later_row: Row) -> Row:
+    """The body of a response in which the partitions of `later_row` take the place of those of `earlier_row`."""
+    newer = dict(_partitions(later_row))
     topics = [
         {
             **topic,
@@ -44,9 +44,9 @@ def merge_responses(earlier: Row, later: Row) -> Row:
                 newer.get((_name(topic), response["index"]), response) for response in topic["partition_responses"]
             ],
         }
-        for topic in earlier["responses"]
+        for topic in earlier_row["responses"]
     ]
-    return {**earlier, **later, "responses": topics}
+    return {**earlier_row, **later_row, "responses": topics}
 
 
 def with_topic_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:

@@ -63,8 +63,8 @@ class CausesPanel(Static):
             text.append("it lasts: " if cause.lasts else "", Style(bold=True) + style).append(
                 safe(finding.message), style
             )
-        if (more := len(causes) - len(self._causes)) > 0 and self._causes:
-            text.append(f"  and {more} more", "dim")
+        if (more_count := len(causes) - len(self._causes)) > 0 and self._causes:
+            text.append(f"  and {more_count} more", "dim")
         self.update(text)
         return True
 

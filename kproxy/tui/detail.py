@@ -322,8 +322,8 @@ def _head_text(exchange: Exchange, clock: TimeDisplay) -> Text:
     if isinstance(exchange.response, ResponseLine):
         for error in exchange.response.errors[:_MAX_ERRORS]:
             text.append(f"{safe(error.name)} ({error.code})", "red bold").append(f"  at {safe(error.path)}\n", "dim")
-        if (more := len(exchange.response.errors) - _MAX_ERRORS) > 0:
-            text.append(f"and {more} more errors\n", "dim")
+        if (more_count := len(exchange.response.errors) - _MAX_ERRORS) > 0:
+            text.append(f"and {more_count} more errors\n", "dim")
     text.append(safe(clock.labelled(line.ts)), "dim").append(f"  {safe(line.connection_id)}", "dim")
     if frame is not None:
         text.append(f"  {safe(frame.client)} -> {safe(frame.server)}", "dim")

@@ -192,15 +192,14 @@ def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -
     if unread:
         if group.protocol is Protocol.STREAMS:
             tasks = ", ".join(f"{printable_text(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])
-            more = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
-            return f"until its session expires, nobody runs task {tasks}{more}, which no other member has"
+            more_text = f" and {len(unread) - _MAX_NAMED} more tasks" if len(unread) > _MAX_NAMED else ""
+            return f"until its session expires, nobody runs task {tasks}{more_text}, which no other member has"
         partitions = [
             f"{printable_text(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MAX_NAMED]
         ]
-        more = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
-        return (
-            f"until its session expires, nobody reads {', '.join(partitions)}{more}, which no other member is assigned"
-        )
+        more_text = f" and {len(unread) - _MAX_NAMED} more" if len(unread) > _MAX_NAMED else ""
+        names = ", ".join(partitions) + more_text
+        return f"until its session expires, nobody reads {names}, which no other member is assigned"
     if group.protocol is Protocol.SHARE:
         return (
             "other members are assigned all of its partitions and read on; records that it had acquired are delivered "

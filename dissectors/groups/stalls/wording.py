@@ -16,8 +16,8 @@ _MAX_NAMES = 3
 def names(lanes: Sequence[Lane]) -> str:
     """``shop-a 1f2e, shop-b 9c31 and 4 more``."""
     shown = ", ".join(lane.label for lane in lanes[:_MAX_NAMES])
-    more = len(lanes) - _MAX_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
+    more_count = len(lanes) - _MAX_NAMES
+    return f"{shown} and {more_count} more" if more_count > 0 else shown
 
 
 def has_or_have(lanes: Sequence[Lane]) -> str:

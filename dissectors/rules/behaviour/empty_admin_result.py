@@ -269,5 +269,7 @@ def _entry_name(entry: Any) -> str | None:
 
 def _name_list(names: list[str]) -> str:
     """The first names as text."""
-    more = len(names) - _MAX_NAMES
-    return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more_count = len(names) - _MAX_NAMES
+    return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MAX_NAMES]) + (
+        f" and {more_count} more" if more_count > 0 else ""
+    )

@@ -155,6 +155,6 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
             )
 
 
-def _idle_time(earlier: Attempt | None, latest: Attempt | None) -> int:
+def _idle_time(earlier_attempt: Attempt | None, latest_attempt: Attempt | None) -> int:
     """The time (ns) between the requests of two batches of a producer, 0 if one of them is unknown."""
-    return 0 if earlier is None or latest is None else latest.at - earlier.at
+    return 0 if earlier_attempt is None or latest_attempt is None else latest_attempt.at - earlier_attempt.at

@@ -229,5 +229,5 @@ def _subscribed_topics(metadata: object) -> tuple[str, ...] | None:
 
 
 def _name_list(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (", ".join(repr(name) for name in names[:_NAMED]) or "none") + more
+    more_text = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (", ".join(repr(name) for name in names[:_NAMED]) or "none") + more_text

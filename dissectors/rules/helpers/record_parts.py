@@ -93,8 +93,8 @@ def problem_text(part: DecodedPart) -> str:
 
 def schema_list(keys: Iterable[object]) -> str:
     """Some schemas, e.g. ``id 17, id 18, ...``."""
-    first, *more = [str(key) for key in keys]
-    return ", ".join([first, *more[:2], *(["..."] if len(more) > 2 else [])])
+    first, *other_keys = [str(key) for key in keys]
+    return ", ".join([first, *other_keys[:2], *(["..."] if len(other_keys) > 2 else [])])
 
 
 def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:

@@ -202,8 +202,8 @@ def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
     texts = list(dict.fromkeys(filter(None, (target_text(target, connection) for target in targets))))
     if not texts:
         return ""
-    more = f" and {len(texts) - _MAX_TARGETS} more" if len(texts) > _MAX_TARGETS else ""
-    return f" for {', '.join(texts[:_MAX_TARGETS])}{more}"
+    more_text = f" and {len(texts) - _MAX_TARGETS} more" if len(texts) > _MAX_TARGETS else ""
+    return f" for {', '.join(texts[:_MAX_TARGETS])}{more_text}"
 
 
 def client_name(connection: ConnectionState) -> str:

@@ -145,10 +145,11 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     if not member.revoked or not (is_late or code == _FENCED):
         return
     names = [label(topic_partition, connection) for topic_partition in sorted(member.revoked)[:_MAX_NAMED]]
-    more = f" and {len(member.revoked) - len(names)} more" if len(member.revoked) > len(names) else ""
+    more_text = f" and {len(member.revoked) - len(names)} more" if len(member.revoked) > len(names) else ""
     yield Problem(
-        f"member {name!r} of group {group!r} was told to give up {', '.join(names)}{more}, but did not confirm it in "
-        f"{member.heartbeats} heartbeats within {duration(elapsed)}" + (" and was fenced" if code == _FENCED else ""),
+        f"member {name!r} of group {group!r} was told to give up {', '.join(names)}{more_text}, but did not confirm it "
+        f"in {member.heartbeats} heartbeats within {duration(elapsed)}"
+        + (" and was fenced" if code == _FENCED else ""),
         **locate(message, "error_code" if code else "member_epoch"),
         hint="the client must send topic_partitions without these partitions in its next heartbeat; check whether the "
         "application calls poll(), where partitions are given up",

@@ -173,9 +173,9 @@ def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list
         is_same = latest.member == late.member
         event = "they were delivered to it again" if is_same else f"{latest.client} received them"
         return f"{event} {duration(at - latest.at)} earlier (delivery {latest.deliveries})"
-    later = [acquisition for acquisition in ended if acquisition.acquisition.at > late.at]
+    later = [past.acquisition for past in ended if past.acquisition.at > late.at]
     if later:
-        return f"{later[-1].acquisition.client} has received them since (delivery {later[-1].acquisition.deliveries})"
+        return f"{later[-1].client} has received them since (delivery {later[-1].deliveries})"
     return "no member has received them since"
 
 

@@ -87,8 +87,10 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
     if producer.begun_at != begun_at:
         return
     partition_names = [label(topic_partition, connection) for topic_partition in list(producer.partitions)[:3]]
-    more = len(producer.partitions) - len(partition_names)
-    partitions_text = ", ".join(partition_names) + (f" and {count_text(more, 'more partition')}" if more > 0 else "")
+    more_count = len(producer.partitions) - len(partition_names)
+    partitions_text = ", ".join(partition_names) + (
+        f" and {count_text(more_count, 'more partition')}" if more_count > 0 else ""
+    )
     yield Problem(
         f"the transaction of {producer_text(producer)}{f' with {partitions_text}' if partitions_text else ''} "
         f"{state_text(producer, event.at, connection)}",

@@ -172,8 +172,8 @@ class Offsets:
         current_topic = self._topics.named(topic)
         return current_topic is None or current_topic.id != committed.topic_id
 
-    def _check_capacity(self, more: int) -> None:
-        if self._count + more > _MAX_OFFSETS:
+    def _check_capacity(self, new_count: int) -> None:
+        if self._count + new_count > _MAX_OFFSETS:
             raise ApiError(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 

@@ -117,8 +117,8 @@ class ClassicRebalance(Group):
         def on_timeout() -> None:
             if self._delayed_again and remaining:
                 self._delayed_again = False
-                again = min(self._context.settings.initial_delay_ms, remaining)
-                self._wait_for_more(again, max(remaining - delay, 0))
+                delay_ms = min(self._context.settings.initial_delay_ms, remaining)
+                self._wait_for_more(delay_ms, max(remaining - delay, 0))
             else:
                 self._complete()
 

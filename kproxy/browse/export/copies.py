@@ -104,8 +104,8 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
                 f"{kind}, decoded", text[:_MAX_BODY] + ("\n..." if len(text) > _MAX_BODY else ""), "json"
             )
         if bytes_ is not None:
-            more = f"\n... {len(bytes_) - _MAX_BYTES} more bytes" if len(bytes_) > _MAX_BYTES else ""
-            yield from _collapsed_block(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more, "text")
+            more_text = f"\n... {len(bytes_) - _MAX_BYTES} more bytes" if len(bytes_) > _MAX_BYTES else ""
+            yield from _collapsed_block(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more_text, "text")
 
 
 def _plain_or_code(text: str) -> str:

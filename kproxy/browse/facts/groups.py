@@ -50,8 +50,8 @@ def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str
     for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
         count = sum(records.last - records.first + 1 for records in ranges)
         parts = [_records(records, now) for records in ranges[:_MAX_RANGES]]
-        more = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
-        yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more}"
+        more_text = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
+        yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more_text}"
 
 
 def acknowledged_records(session: BrowseSession, group: GroupView) -> str:

@@ -39,19 +39,22 @@ def name(item: TopicSummary) -> str:
     return item.topic or item.topic_id or "?"
 
 
-def facts(session: BrowseSession, item: TopicSummary, most: int) -> Facts:
-    """See the package; with `most` readers, clients and partitions."""
+def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
+    """See the package; with `max_items` readers, clients and partitions."""
     topics, key = session.overviews.topics, item.topic or item.topic_id or ""
     return [
         ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
         ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
         ("written", _traffic(item.produced, "requests")),
         ("read", _traffic(item.fetched, "responses")),
-        ("lag", ", ".join(_reader(reader) for reader in topics.readers(key)[:most])),
+        ("lag", ", ".join(_reader(reader) for reader in topics.readers(key)[:max_items])),
         ("delivery", _delivery(item)),
-        ("clients", "; ".join(_client(client) for client in topics.clients(key)[:most])),
-        ("by partition", "  ".join(_partition(partition) for partition in topics.partitions(key)[:most])),
-        ("not read", ", ".join(_unread(summary, session.now) for summary in unread_partitions(session, item)[:most])),
+        ("clients", "; ".join(_client(client) for client in topics.clients(key)[:max_items])),
+        ("by partition", "  ".join(_partition(partition) for partition in topics.partitions(key)[:max_items])),
+        (
+            "not read",
+            ", ".join(_unread(summary, session.now) for summary in unread_partitions(session, item)[:max_items]),
+        ),
         ("errors", names_and_counts(item.errors)),
     ]
 

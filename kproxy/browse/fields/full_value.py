@@ -50,8 +50,8 @@ def _record(record: Record) -> Iterator[Row]:
         yield [("timestamp  ", "dim"), (f"{_time(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
     for name, value in record.headers[:_MAX_HEADERS]:
         yield from _value(f"header {safe(name)}", value)
-    if (more := len(record.headers) - _MAX_HEADERS) > 0:
-        yield [(f"and {more:,} more headers", "warning")]
+    if (more_count := len(record.headers) - _MAX_HEADERS) > 0:
+        yield [(f"and {more_count:,} more headers", "warning")]
     yield from _value("key", record.key)
     yield from _value("value", record.value)
 
@@ -74,8 +74,8 @@ def _value(name: str, value: RecordPart) -> Iterator[Row]:
     lines = value.text.expandtabs(4).splitlines()
     for line in lines[:_MAX_LINES]:
         yield [(safe(line), "")]
-    if (more := len(lines) - _MAX_LINES) > 0:
-        yield [(f"and {more:,} more lines", "warning")]
+    if (more_count := len(lines) - _MAX_LINES) > 0:
+        yield [(f"and {more_count:,} more lines", "warning")]
     if value.cut:
         total = "" if value.size is None else f" of {value.size:,}"
         yield [(f"the first {MAX_BYTES:,}{total}; copy the exchange as JSON or hex (y) for all", "warning")]

@@ -98,15 +98,15 @@ def _may_hold_records(field: FieldView) -> bool:
     )
 
 
-def records(field: FieldView, most: int = MAX_RECORDS) -> RecordsView:
-    """Read the first `most` records of a field with record data, and no others. Never raises."""
+def records(field: FieldView, max_records: int = MAX_RECORDS) -> RecordsView:
+    """Read the first `max_records` records of a field with record data, and no others. Never raises."""
     records: list[Record] = []
     problems: list[str] = []
     more = counted = 0
     for batch in _flatten(field.children):
         count, previous = _count(batch), len(records)
-        records += islice(_records(batch, problems), most - previous)
-        if len(records) == most:
+        records += islice(_records(batch, problems), max_records - previous)
+        if len(records) == max_records:
             more += max(count - len(records) + previous, 0)
             counted += 1
         if counted > _MAX_COUNTED:

@@ -121,8 +121,8 @@ def judge(uses: list[RemovedApiUse], negotiates: bool, software: tuple[str | Non
     )
     use, verdict, text = assess[0]
     more_apis = len(uses) - 1
-    more = f" (and {more_apis} more API{'s' * (more_apis != 1)})" if more_apis else ""
-    reason = f"{use.sentence()}{more}; {text}"
+    more_text = f" (and {more_apis} more API{'s' * (more_apis != 1)})" if more_apis else ""
+    reason = f"{use.sentence()}{more_text}; {text}"
     if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
         reason += f" ({in_kip.sentence}{', which it is' if in_kip.is_met else ''})"
     old = tuple(RemovedVersion(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)

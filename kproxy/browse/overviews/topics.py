@@ -200,14 +200,14 @@ class TopicsOverview:
 
     def _new(self, key: str, row: int) -> TopicState:
         clock = self._clock
-        most = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
+        max_partitions = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
         return TopicState(
             key,
             sides,
-            EvictionCountingDict(most),
-            EvictionCountingDict(most),
+            EvictionCountingDict(max_partitions),
+            EvictionCountingDict(max_partitions),
             EvictionCountingDict(MIN_PARTITIONS),
             row,
             name,

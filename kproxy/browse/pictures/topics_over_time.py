@@ -105,8 +105,8 @@ def _key(topic: TopicEntry) -> TopicKey:
     return "topic_id", (topic.topic_id or "")[:MAX_NAME_LENGTH]
 
 
-def _highest(values: dict[Any, int], most: int) -> list[Any]:
-    return sorted(values, key=lambda key: (-values[key], key))[:most]
+def _highest(values: dict[Any, int], count: int) -> list[Any]:
+    return sorted(values, key=lambda key: (-values[key], key))[:count]
 
 
 def _series(

@@ -120,7 +120,7 @@ class VisibleRows:
     def work(self, seconds: float) -> bool:
         """Filter and sort for this many seconds; return whether work remains."""
         deadline = time.perf_counter() + seconds
-        more = self._sort(deadline)
+        is_unfinished = self._sort(deadline)
         if self._rows is not None:
             while self._scanned < self._index.end:
                 row = self._scanned
@@ -131,7 +131,7 @@ class VisibleRows:
                 self._scanned += 1
                 if not row & 15 and time.perf_counter() > deadline:
                     return True
-        return more or self._sort(deadline)
+        return is_unfinished or self._sort(deadline)
 
     def _sort(self, deadline: float) -> bool:
         """Sort again if rows have changed; the longer it takes, the less often. Return whether work remains."""

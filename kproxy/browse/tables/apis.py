@@ -40,9 +40,9 @@ def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
     matching = view.matching
     overview = session.overviews.apis if matching is None else matching.apis
     about = "Latency is the time from request to response; a Fetch waits for data by design."
-    more = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
+    omitted_text = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
     rows = [_row(row, live=session.source.live) for row in overview.rows(session.now)]
-    return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", more)
+    return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", omitted_text)
 
 
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:

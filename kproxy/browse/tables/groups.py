@@ -55,8 +55,8 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
         for row in facts.rows_in_view(session, view)
         if (row.protocol is Protocol.SHARE) == share
     ]
-    more = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
-    return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", more)
+    omitted_text = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
+    return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", omitted_text)
 
 
 def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> OverviewRow:

@@ -46,8 +46,8 @@ def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
         "Records written and read. Lag is that of the slowest reader, in records; behind is how old the records are"
         " that it gets; delivery is the time from Produce to Fetch."
     )
-    more = f"{overview.evicted:,} inactive topics are not listed" if overview.evicted else ""
-    return OverviewTable("Topics", about, _COLUMNS, rows, "-bytes written", more)
+    omitted_text = f"{overview.evicted:,} inactive topics are not listed" if overview.evicted else ""
+    return OverviewTable("Topics", about, _COLUMNS, rows, "-bytes written", omitted_text)
 
 
 def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:

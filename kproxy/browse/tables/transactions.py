@@ -41,8 +41,10 @@ def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
     items.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
     start = min((item.first_at for item in items), default=session.now)
     about = "Transactional producers: which transaction is open, how the others ended, and what it holds up."
-    more = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
-    return OverviewTable("Transactions", about, _COLUMNS, [_row(session, item, start) for item in items], "", more)
+    omitted_text = f"{overview.evicted:,} inactive transactional ids are not listed" if overview.evicted else ""
+    return OverviewTable(
+        "Transactions", about, _COLUMNS, [_row(session, item, start) for item in items], "", omitted_text
+    )
 
 
 def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRow:

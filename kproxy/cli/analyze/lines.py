@@ -136,5 +136,5 @@ def warn_empty(path: str) -> None:
 def _join_limited(texts: Sequence[str], separator: str) -> str:
     from kproxy.trace.formatting import safe
 
-    more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
-    return separator.join(map(safe, texts[:_MAX_NAMED])) + more
+    more_text = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    return separator.join(map(safe, texts[:_MAX_NAMED])) + more_text

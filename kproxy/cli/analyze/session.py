@@ -123,8 +123,8 @@ def _spark_session(choice: Choice, settings: dict[str, str], *, short: bool, tin
     except BrokenPipeError:  # standard output; py4j wraps errors of its own sockets
         raise
     except ConnectionError:
-        more = "raise the limit: --conf spark.driver.memory=4g"
-        raise UserError(f"Spark's Java process died, probably out of memory; {more}") from None
+        advice = "raise the limit: --conf spark.driver.memory=4g"
+        raise UserError(f"Spark's Java process died, probably out of memory; {advice}") from None
     except ENGINE_ERRORS as error:
         raise UserError(f"Spark {pyspark.__version__}: {cause_of(error)}") from None
     finally:

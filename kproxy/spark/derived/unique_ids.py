@@ -93,5 +93,5 @@ def _own_id() -> Column:
     in_file = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))
     in_folder = F.filter("_opened", lambda connection: connection["folder"] == folder)
     candidates = F.when(F.size(in_file) > 0, in_file).when(F.size(in_folder) > 0, in_folder).otherwise(F.col("_opened"))
-    earlier = F.filter(candidates, lambda connection: connection["us"] <= at)
-    return F.coalesce(F.get(earlier, F.size(earlier) - 1), F.get(candidates, F.lit(0)))["id"]
+    earlier_connections = F.filter(candidates, lambda connection: connection["us"] <= at)
+    return F.coalesce(F.get(earlier_connections, F.size(earlier_connections) - 1), F.get(candidates, F.lit(0)))["id"]

@@ -62,7 +62,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
             "offset",
         )
     )
-    earlier = responses.select(
+    earlier_responses = responses.select(
         F.col("connection_id").alias("on"),
         F.col("offset").alias("at"),
         "request_ts",
@@ -72,7 +72,9 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
     # Responses are in request order. Each one is joined with itself too, so that none is dropped.
     is_same = F.col("at") == F.col("offset")
     was_ahead = (F.col("at") < F.col("offset")) & (F.col("ts") > F.col("asked_at"))
-    pairs = earlier.join(F.broadcast(slowest), (F.col("on") == F.col("connection_id")) & (is_same | was_ahead))
+    pairs = earlier_responses.join(
+        F.broadcast(slowest), (F.col("on") == F.col("connection_id")) & (is_same | was_ahead)
+    )
     earlier_exchange = F.when(~is_same, F.struct("at", "other_api"))
     ahead_us = F.max(F.when(~is_same, F.unix_micros("ts"))) - F.unix_micros("asked_at")
     grouped = pairs.groupBy(*slowest.columns).agg(

@@ -96,8 +96,8 @@ def _events(lines: DataFrame) -> DataFrame:
         (~is_request & has_error).alias("is_refused"),
     )  # fmt: skip
     events = frames.unionByName(_markers(lines, frames), allowMissingColumns=True)
-    earlier = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
-    highest_epoch = F.max("producer_epoch").over(earlier)
+    earlier_window = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    highest_epoch = F.max("producer_epoch").over(earlier_window)
     is_late = F.coalesce(F.col("producer_epoch") < highest_epoch, F.lit(False))
     is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(
         F.col("producer_epoch") > highest_epoch, F.lit(False)

@@ -62,8 +62,8 @@ def format_rows(query: str, rows: Sequence[Row], max_lines: int) -> Iterator[Tex
     sort_rows, format_row = LINE_FORMATS[query]
     for row in sort_rows(rows)[:max_lines]:
         yield format_row(row)
-    if (more := len(rows) - max_lines) > 0:
-        yield Text(f"{'':10}and {more} more new {query}; --format json lists all", style="dim")
+    if (more_count := len(rows) - max_lines) > 0:
+        yield Text(f"{'':10}and {more_count} more new {query}; --format json lists all", style="dim")
 
 
 def _client_and_broker(row: Row) -> str:

@@ -109,8 +109,8 @@ class FindingView(OverviewView[Cause]):
         for connection_id, connection in islice(item.connections.items(), _MAX_CONNECTIONS):
             text.append(f"\n{connection.count:>7,}x  ", "bold").append(f"{safe(connection_id)}  ", "dim")
             text.append(f"{safe(connection.client or '')} -> {safe(connection.server or '')}")
-        if (more := len(item.connections) - _MAX_CONNECTIONS) > 0:
-            text.append(f"\nand {more:,} more connections", "dim")
+        if (more_count := len(item.connections) - _MAX_CONNECTIONS) > 0:
+            text.append(f"\nand {more_count:,} more connections", "dim")
         return text
 
     def on_resize(self) -> None:
