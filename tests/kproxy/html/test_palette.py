@@ -107,3 +107,21 @@ def test_marks_differ_from_the_background_and_from_each_other(theme: str, defici
         if distance(colours[pair[0]], colours[pair[1]]) < _MIN_DISTANCE
     }
     assert too_close == {}
+
+
+def test_style_sheets_share_their_colours() -> None:
+    themes = []
+    for package, name in (
+        ("kproxy.html.app", "page.css"),
+        ("kproxy.html", "static_page.css"),
+        ("kproxy.spark.report", "page.css"),
+    ):
+        style = resources.files(package).joinpath(name).read_text(encoding="utf-8").partition("@media print")[0]
+        blocks = re.findall(r"^ *:root[^{]* {\n(.*?)}", style, re.MULTILINE | re.DOTALL)
+        palettes = [dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks]
+        themes.append((palettes[0], palettes[1]))
+    for light_and_dark in zip(*themes, strict=True):
+        for first, second in combinations(light_and_dark, 2):
+            shared = first.keys() & second.keys()
+            assert len(shared) > 5
+            assert {name: first[name] for name in shared} == {name: second[name] for name in shared}
