@@ -115,8 +115,11 @@ def _value(remote: dict[str, Any]) -> Any:
 
 @contextmanager
 def firefox(program: str, profile: Path) -> Iterator[FirefoxTab]:
-    """Run a Firefox with an empty profile during the block."""
+    """Run a Firefox with an empty profile during the block. Its downloads go to `profile / "downloads"`."""
     profile.mkdir(parents=True, exist_ok=True)
+    preferences = {"browser.download.folderList": 2, "browser.download.dir": str(profile / "downloads")}
+    lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in preferences.items()]
+    (profile / "user.js").write_text("".join(lines))
     command = [program, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
     loop = asyncio.new_event_loop()
     with subprocess.Popen(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +17,9 @@ import pytest
 from tests.kproxy.frames import request
 from tests.kproxy.tui.terminal import environment
 from tests.peers.browser import Browser, Tab
+from tests.peers.firefox import firefox, firefox_executable
+from tests.peers.processes import until
+from tests.peers.toolchains import skip
 from tests.peers.web import open_window, run_web
 
 pytestmark = pytest.mark.peers
@@ -22,6 +28,8 @@ _ROOT = Path(__file__).parents[2]
 _BUG = _ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
 _JAVA = _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
 _COUNT = "document.getElementById('count').textContent"
+_DOWNLOAD_MENU = "[...document.querySelectorAll('#tools button')].find((button) => button.textContent === 'download ▾')"
+_PCAPNG_ITEM = "[...document.querySelectorAll('[role=menuitem]')].find((item) => item.textContent.includes('pcapng'))"
 _HEAD = "document.querySelector('.head h2')?.textContent"
 
 
@@ -57,13 +65,11 @@ def test_windows_filter_open_and_link_a_capture(chromium: Browser, tmp_path: Pat
         second_window = open_window(chromium, link)
         second_window.until(f"({_HEAD} || '').includes('JoinGroup')")
         assert second_window.run(_COUNT) == "4 of 436 rows"
-        opener = "[...document.querySelectorAll('#tools button')].find((each) => each.textContent === 'download ▾')"
-        second_window.run(f"{opener}.click()")
-        item = "[...document.querySelectorAll('[role=menuitem]')].find((each) => each.textContent.includes('pcapng'))"
+        second_window.run(f"{_DOWNLOAD_MENU}.click()")
         second_window.run(
             "HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.protocol]; }"
         )
-        second_window.run(f"{item}.click()")
+        second_window.run(f"{_PCAPNG_ITEM}.click()")
         assert second_window.until("window.saved") == ["kproxy-rows.pcapng", "blob:"]
         for view in (
             "wrong",
@@ -86,6 +92,24 @@ def test_windows_filter_open_and_link_a_capture(chromium: Browser, tmp_path: Pat
             event for event in chromium.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")
         ]
         assert error_events == []
+
+
+def test_firefox_downloads_filtered_rows_as_a_capture(tmp_path: Path) -> None:
+    program = firefox_executable()
+    if program is None:
+        skip("needs firefox on PATH")
+    with run_web(_JAVA, cwd=tmp_path) as server, firefox(program, tmp_path / "profile") as tab:
+        tab.navigate(server.address)
+        tab.until("document.documentElement?.dataset.ready")
+        tab.run("location.hash = '#/frames?filter=api%3DJoinGroup+and+error'")
+        tab.until(f"{_COUNT} === '4 of 436 rows'")
+        tab.run(f"{_DOWNLOAD_MENU}.click()")
+        tab.run(f"{_PCAPNG_ITEM}.click()")
+        capture = tmp_path / "profile" / "downloads" / "kproxy-rows.pcapng"
+        until("the capture is saved", lambda: capture.exists() and capture.stat().st_size > 0)
+    command = [sys.executable, "-m", "kproxy", "dissect", "--json", "-f", "error", capture]
+    output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
+    assert [json.loads(line)["api"] for line in output.splitlines()] == ["JoinGroup"] * 4
 
 
 def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: Path) -> None:
