@@ -76,6 +76,6 @@ def test_short_run_succeeds() -> None:
     command = [sys.executable, str(BENCHMARKS / "endurance.py"), "--minutes", "0.3"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert process.returncode == 0, process.stdout + process.stderr
-    for disturbance in ("stopped inspector", "clock jump", "full disk", "killed inspector"):
+    for disturbance in ("stop inspector", "jump clock", "fill disk", "kill inspector"):
         assert disturbance in process.stdout
     assert process.stdout.endswith("nothing is wrong\n")
