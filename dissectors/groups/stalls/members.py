@@ -113,9 +113,9 @@ def not_rejoining_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[S
 
 
 def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
-    """The time (ns) that a member may send nothing, if it has exceeded it; else None."""
+    """The time (ns) that a member may be silent if it has exceeded it; None if not, or before its first heartbeat."""
     interval = lane.interval
-    if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval:
+    if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval or not lane.heartbeat_at:
         return None
     minimum = MIN_SILENCE if group.protocol is Protocol.CLASSIC else MIN_SILENCE_OF_EPOCHS
     limit = max(MISSED_HEARTBEATS * interval, minimum)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dissectors.groups import GroupStatus, MembershipState, StallKind
+from dissectors.groups.model import GroupHistory, Lane
+from dissectors.groups.stalls.members import exceeded_silence_limit
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.group_story import LEADER, TAIL, Story, kinds
 from tests.kproxy.browse.sample_overviews import missed, opened
@@ -545,3 +547,12 @@ def test_commit_behind_a_pending_transaction_is_a_stall_only_if_it_lasts() -> No
     [stall] = story.stalls(12)
     assert stall.kind is StallKind.COMMIT_REFUSED
     assert "CONCURRENT_TRANSACTIONS 9 times" in stall.text
+
+
+def test_member_without_a_heartbeat_since_its_assignment_is_not_silent() -> None:
+    """Heartbeats of the generation before are forgotten when it joins again."""
+    lane = Lane("m", "m", "c", "", "", 0, 0, state=MembershipState.MEMBER, heartbeat_gaps=[SECOND] * 3)
+    group = GroupHistory("g", 0, 0)
+    assert exceeded_silence_limit(group, lane, 1_000 * SECOND) is None
+    lane.heartbeat_at = SECOND
+    assert exceeded_silence_limit(group, lane, 1_000 * SECOND) == 10 * SECOND
