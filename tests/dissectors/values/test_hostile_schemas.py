@@ -13,10 +13,10 @@ from tests.cpu_time import cpu_seconds
 
 
 def decode_quickly(type_: str, text: str, payload: bytes) -> DecodedValue:
-    """A value by a schema that takes less than three CPU seconds."""
+    """A value by a schema that takes less than two CPU seconds."""
     context = ValueContext("t", schemas={SchemaKey("id", 1): Schema(type_, text)})
     values: list[DecodedValue] = []
-    assert cpu_seconds(lambda: values.append(decode(b"\0\0\0\0\1" + payload, context))) < 3
+    assert cpu_seconds(lambda: values.append(decode(b"\0\0\0\0\1" + payload, context))) < 2
     return values[0]
 
 
