@@ -1,6 +1,6 @@
-"""Costs of strings in bits: by how readable the bytes are, then by whether they suit the field.
+"""Costs of strings, in bits: by how readable the bytes are, then by whether they suit the field.
 
-Suiting the field is worth only a few bits: most fields may hold any name.
+A string that suits its field saves only a few bits, because most fields may hold any name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dissectors.wire.layout import Field
 #: Only the beginning of longer strings is evaluated.
 MAX_EVALUATED_BYTES = 512
 
-#: The cost of one of Kafka's words, in a field for such words and in other fields.
+#: The cost of one of Kafka's words, in a field for it and in other fields.
 _EXPECTED_WORD_COST = 3.0
 _UNEXPECTED_WORD_COST = 14.0
 
-#: The cost of a string outside the small set of values that its field can have.
+#: The cost of a string outside the complete set of values of its field, and outside a set of usual values.
 _OUTSIDE_SET_COST = 8.0
 _UNUSUAL_COST = 3.0
 
@@ -43,7 +43,7 @@ _PROTOCOLS = {
 }
 _MECHANISMS = {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"}
 
-#: The complete set of values of some fields, and usual values of others.
+#: All values that some fields can have, and the usual values of others.
 _COMPLETE_SETS = {
     "group_state": _STATES,
     "states_filter": _STATES,
@@ -72,7 +72,7 @@ _WORDS = frozenset(word for words in (*_COMPLETE_SETS.values(), *_USUAL_SETS.val
 _HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+|\*").fullmatch
 _ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
 _MEMBER = re.compile(rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _ID).fullmatch
-#: Default client ids of common clients; the groups of console consumers begin like them.
+#: Default client ids of common clients. The groups of console consumers, which begin similarly, are excluded.
 _CLIENT = re.compile(
     rb"rdkafka|sarama|kgo|kafkajs|(kafka-python|aiokafka)[\w.-]*"
     rb"|(?!console-consumer-\d)([\w.-]*-)?(producer|consumer|adminclient|admin)(-client)?(-[\w.-]*\d+)?"
@@ -104,7 +104,7 @@ _FORMS: dict[str, tuple[_Form, float, float]] = {
     **dict.fromkeys(("error_message", "acknowledge_error_message", "status_detail"), (_SENTENCE, 4.0, 4.0)),
 }
 
-#: Fields with arbitrary values, except that they never match the pattern of another field.
+#: Fields with arbitrary values, which however are never member ids.
 _NOT_A_MEMBER = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
 
 _NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
@@ -113,7 +113,7 @@ _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 
 
 def text_cost(field: Field) -> Callable[[bytes], float]:
-    """The cost function for the bytes of a string, without its length."""
+    """Return the cost function for a string's bytes; the length is not included."""
     return _text_cost(field.name, field.entity)
 
 

@@ -80,7 +80,7 @@ def topics(
 def topics(
     message: Message, request: Message | None = None, *, at: int = 0, make: Callable[..., Any] = TopicFacts
 ) -> list[Any]:
-    """The topics in a message, in wire order; a topic that occurs twice is returned twice.
+    """Return the topics in a message, in wire order; a topic that occurs twice is returned twice.
 
     For a response, `request` is its request: the lag of a Fetch response without records is counted from the fetch
     offset. `at` is its time (ns), from which ages are counted. `make` gets the values of `TopicFacts` and makes each
@@ -97,7 +97,7 @@ def topics(
 
 
 def errors(message: Message) -> list[ErrorField]:
-    """The error codes other than 0 in a response, in wire order."""
+    """Return the error codes other than 0 in a response, in wire order."""
     if message.layout is None or message.is_request or not message.may_have_errors:
         return []
     if message.errors_cache is None:
@@ -110,7 +110,7 @@ def errors(message: Message) -> list[ErrorField]:
 
 
 def group_id(message: Message) -> str | None:
-    """The group that a message refers to; None if it refers to several groups or to none."""
+    """Return the group that a message refers to; None if it refers to several groups or to none."""
     if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
@@ -124,7 +124,7 @@ def group_id(message: Message) -> str | None:
 
 
 def generation_id(message: Message) -> int | None:
-    """The generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
+    """Return the generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
 
     -1 means none. None if the message has no such field or refers to several groups.
     """
@@ -138,7 +138,7 @@ def generation_id(message: Message) -> int | None:
 
 
 def transactional_id(message: Message) -> str | None:
-    """The transactional id that a message refers to; None if it refers to several or to none."""
+    """Return the transactional id that a message refers to; None if it refers to several or to none."""
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
@@ -168,7 +168,7 @@ def _names_transaction(layout: Layout) -> bool:
 
 @cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
-    """The path of the generation: in the message, or in the structs of an array of groups."""
+    """Return the path of the generation: in the message, or in the structs of an array of groups."""
     for field in layout.fields:
         if field.name in _GENERATION_FIELDS:
             return (field.name,)
@@ -190,7 +190,7 @@ def _coordinator_key(body: Values, key_type: int) -> str | None:
 
 
 def _rows(values: Values, name: str, array: bool) -> list[Values]:
-    """The structs in a field; empty if a partial tree does not have it."""
+    """Return the structs in a field; empty if a partial tree does not have it."""
     value = values.get(name)
     if not value:
         return []
@@ -252,7 +252,7 @@ def _topic_reader(field: Field, name: str | None, fields: dict[str, Field]) -> T
 def _topics_with_records(
     message: Message, request: Message | None, at: int, make: Callable[..., TopicT]
 ) -> list[TopicT]:
-    """The topics of a message with record data. The request's partitions are read only if needed."""
+    """Return the topics of a message with record data. The request's partitions are read only if needed."""
     offsets: dict[tuple[str, int], int] | None = None
     has_high_watermarks = not message.is_request  # high watermarks
     result = []
@@ -325,7 +325,7 @@ def _times(
 
 
 def _index_of(field: Field) -> str | None:
-    """The name of the partition number in an array's structs; empty for an array of numbers; None if there is none."""
+    """Return the name of the partition number in an array's structs; empty for an array of numbers; None if there is none."""
     if field.struct is not None:
         names = {inner.name for inner in field.struct.fields if inner.type == "int32" and not inner.array}
         return next((name for name in _PARTITION_FIELDS if name in names), None)
@@ -354,7 +354,7 @@ _NO_FACTS = PossibleFacts(topics=False, group=False, member=False, transaction=F
 
 
 def facts_in(message: Message) -> PossibleFacts:
-    """The facts that a message may have."""
+    """Return the facts that a message may have."""
     return _NO_FACTS if message.layout is None else _possible_facts(message.layout)
 
 

@@ -22,7 +22,7 @@ class TaggedStruct(NamedTuple):
 
 
 def structs_with_tags(message: Message) -> Iterator[TaggedStruct]:
-    """The structs of a well-formed message whose tag buffers are not empty, the header first."""
+    """Yield the structs of a well-formed message whose tag buffers are not empty, the header first."""
     if message.header_layout.flexible:
         yield from _find_tagged(message.header_layout, message.header, ("header",))
     if message.layout is not None and message.layout.flexible and _tag_detector(message.layout)((message.body,)):
@@ -53,7 +53,7 @@ def _find_tagged(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Itera
 
 @cached_on_owner
 def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
-    """The fields of a layout that are structs or arrays of them, with that layout and its `_tag_detector`."""
+    """Return the fields of a layout that are structs or arrays of them, with that layout and its `_tag_detector`."""
     return [
         (field, field.struct, _tag_detector(field.struct))
         for field in (*layout.fields, *layout.tagged)
@@ -63,7 +63,7 @@ def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
 
 @cached_on_owner
 def _tag_detector(layout: Layout) -> _TagDetector:
-    """A function that returns whether any of several structs, or a struct in them, has a tagged field.
+    """Return a function that returns whether any of several structs, or a struct in them, has a tagged field.
 
     A struct with tagged fields has more keys than plain fields.
     """

@@ -79,7 +79,7 @@ def records_path(layout: Layout) -> RecordsPath | None:
 
 
 def topic_records(message: Message) -> list[TopicRecords]:
-    """The topics and partitions of a message with record data, in wire order; empty for other messages."""
+    """Return the topics and partitions of a message with record data, in wire order; empty for other messages."""
     cached = message.records_cache
     if cached is None:
         path = None if message.layout is None else records_path(message.layout)
@@ -88,7 +88,7 @@ def topic_records(message: Message) -> list[TopicRecords]:
 
 
 def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
-    """The fetch offset of each partition in a well-formed Fetch request, by topic (its `key`) and partition.
+    """Return the fetch offset of each partition in a well-formed Fetch request, by topic (its `key`) and partition.
 
     Empty for other messages.
     """
@@ -105,14 +105,14 @@ def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
 
 
 def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
-    """The header of the first batch of record data; None if it has another format or is truncated."""
+    """Return the header of the first batch of record data; None if it has another format or is truncated."""
     if data is None or len(data) < _HEADER_SIZE or data[16] != _MAGIC:
         return None
     return _new_tuple(BatchSpan, (0, len(data), *_read_header(data)))
 
 
 def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[BatchSpan]:
-    """The headers of all batches; empty unless all are complete and of format 2."""
+    """Return the headers of all batches; empty unless all are complete and of format 2."""
     start, size = LOG_OVERHEAD + first.batch_length, len(data)
     if start == size:
         return (first,)  # the usual case
@@ -132,7 +132,7 @@ def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[Ba
 
 
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
-    """The base offset of the first complete batch at an offset or above it; None if there is none."""
+    """Return the base offset of the first complete batch at an offset or above it; None if there is none."""
     position, size = 0, len(data or b"")
     for _ in range(_MAX_BATCHES):
         if data is None or position + _BATCH_START.size > size:

@@ -68,7 +68,7 @@ _NO_ENDS: Final = PartitionEnds([], [])
 
 
 def partition_ends(message: Message) -> PartitionEnds:
-    """The markers in a Fetch response or WriteTxnMarkers request, and the partitions that transactions hold.
+    """Return the markers in a Fetch response or WriteTxnMarkers request, and the partitions that transactions hold.
 
     Markers in a Fetch response are read if a partition begins with a batch of a transaction, or is held.
     """
@@ -107,7 +107,7 @@ def _fetch_ends(message: Message) -> PartitionEnds:
 
 
 def _read_batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
-    """The headers of the complete batches in record data, up to one of another format."""
+    """Yield the headers of the complete batches in record data, up to one of another format."""
     if data is None:
         return
     position, size = 0, len(data)
@@ -124,7 +124,7 @@ def _read_batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
 def _read_marker(
     topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None
 ) -> TransactionMarker | None:
-    """The marker in a control batch; None if it has another control record."""
+    """Return the marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
     try:
@@ -157,7 +157,7 @@ def _marker_ends(message: Message) -> PartitionEnds:
 
 
 def producer_of(message: Message) -> tuple[int, int] | None:
-    """The producer id and epoch that a message has; None if it has none, or those of several producers."""
+    """Return the producer id and epoch that a message has; None if it has none, or those of several producers."""
     body = message.body
     if message.api == "Produce":
         rows = (partition for topic in topic_records(message) for partition in topic.partitions)

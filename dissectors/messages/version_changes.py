@@ -10,7 +10,7 @@ from dissectors.wire.layout import Field, Layout
 
 
 def version_changes(api_key: int, version: int) -> list[str]:
-    """The differences to the version before, as sentences; empty for the first version, and for an equal one.
+    """Return the differences to the version before, as sentences; empty for the first version, and for an equal one.
 
     ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``.
     """

@@ -27,7 +27,7 @@ UNKNOWN = final_error(
 
 @functools.cache
 def generic_judgements() -> dict[int, ErrorJudgement]:
-    """The entry of each error for APIs without one of their own, by code."""
+    """Return the entry of each error for APIs without one of their own, by code."""
     judgements: dict[int, ErrorJudgement] = {}
     for table in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
         judgements.update((error.value, judgement) for error, judgement in table.items())
@@ -35,7 +35,7 @@ def generic_judgements() -> dict[int, ErrorJudgement]:
 
 
 def judgement(api: str, code: int) -> ErrorJudgement:
-    """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
+    """Return what an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
     if (judgement := generic_judgements().get(code)) is None:
         return UNKNOWN
     return by_api.ERRORS.get((api, Error(code)), judgement)

@@ -60,19 +60,19 @@ PROPAGATION = 8.0
 
 
 def routine_error(meaning: str, change: str, *, blame: str = "client", grace_period: float = 60.0) -> ErrorJudgement:
-    """An error that belongs to normal operation; a problem only if nothing else happens for long."""
+    """Return an error that belongs to normal operation; a problem only if nothing else happens for long."""
     return ErrorJudgement(Nature.ROUTINE, blame, meaning, change, grace_period=grace_period)
 
 
 def transient_error(
     meaning: str, change: str, *, blame: str = "broker", grace_period: float = 2.0, fields: tuple[str, ...] = ()
 ) -> ErrorJudgement:
-    """An error after which clients retry; a problem if it repeats for `grace_period` seconds."""
+    """Return an error after which clients retry; a problem if it repeats for `grace_period` seconds."""
     return ErrorJudgement(Nature.TRANSIENT, blame, meaning, change, fields, grace_period=grace_period)
 
 
 def final_error(
     meaning: str, change: str, *, blame: str = "client", fields: tuple[str, ...] = (), harm: Harm = Harm.CALL
 ) -> ErrorJudgement:
-    """An error that the same request gets again; a problem at its first occurrence."""
+    """Return an error that the same request gets again; a problem at its first occurrence."""
     return ErrorJudgement(Nature.FINAL, blame, meaning, change, fields, harm)

@@ -21,22 +21,22 @@ from dissectors.trackers.state import ConnectionState
 REPEATS = 5
 MIN_DURATION = 1_000_000_000
 
-#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
+#: The time (ns) within which a stuck consumer fetches again. A consumer that comes back later may have its reasons.
 _MAX_PAUSE = 10_000_000_000
 
 _MAX_PARTITIONS = 1_000
 
-#: The work of reading the records of a stuck partition, once.
+#: The most work to spend on reading the records of a stuck partition, which happens once.
 _STEPS = 50_000
 
 _READ_COMMITTED = 1
 
 
 class BatchContents(NamedTuple):
-    """What a response has for a stuck consumer.
+    """What a response contains for a stuck consumer.
 
-    `first` and `last` are the offsets of its batches, as they were written. `newest` is the offset of the last record
-    for the application, -1 if there is none; `kept` that of the last record.
+    `first` and `last` are the first and last offsets of its batches, as they were written. `newest` is the offset of
+    the last record for the application, and `kept` is the offset of the last record of any kind; -1 if there is none.
     """
 
     first: int
@@ -47,9 +47,9 @@ class BatchContents(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class StuckPartition:
-    """A partition in the latest response: how often its batch came at this offset, since when, and where it is.
+    """A partition in the latest response: how often and since when its batch came at this offset, and where it is.
 
-    `contents` is None before it is stuck, and if its records cannot be read.
+    `contents` is None until the partition is stuck, and if its records cannot be read.
     """
 
     place: TopicPartition
@@ -80,7 +80,7 @@ class RepeatedBatches:
         self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MAX_PARTITIONS)
 
     def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
-        """The stuck partitions of a response, which is counted at the first call."""
+        """Return the stuck partitions in a response, which is counted on the first call."""
         if event.offset != self._counted:
             self._counted, self._stuck = event.offset, []
             self._observe(event, connection)
@@ -127,7 +127,7 @@ class RepeatedBatches:
 
 
 def _read_contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> BatchContents | None:
-    """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
+    """Return what record data contains for a consumer; None if it cannot be read, or has only transaction markers."""
     if part.data is None or are_all_control_batches(part.data):
         return None
     batches = [batch for batch in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in batch]

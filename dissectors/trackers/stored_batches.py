@@ -66,7 +66,7 @@ Log = dict[int, ObservedBatch]
     needs=(Compacted, Fetches, RecordData),
 )
 class StoredBatches:
-    """The latest batches of a run's partitions by base offset, separate for each server.
+    """The latest batches of a run's partitions by base offset, kept separately for each server.
 
     Produced batches are sampled by `BatchSampler`: a server with this bug shows it in every batch. `skipped` and
     `rewritten` are the findings of the latest response.

@@ -137,7 +137,7 @@ _MISSING: Final = ((NotRegistered, ProblemKind.NOT_REGISTERED), (NotListed, Prob
 def _decode_without_schema(
     payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext
 ) -> DecodedValue:
-    """The payload without its envelope, as far as it decodes without the schema."""
+    """Return the payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
     kind = next((kind for reason_type, kind in _MISSING if isinstance(reason, reason_type)), ProblemKind.NO_SCHEMA)

@@ -26,7 +26,7 @@ _parse = cached_parser(parse)
 
 @schema_format("AVRO")
 def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """A value in Avro's binary encoding. Enums are their symbols, unions their value, decimals text."""
+    """Return a value in Avro's binary encoding. Enums are their symbols, unions their value, decimals text."""
     try:
         type_ = _parse(schema)
     except SchemaError as error:

@@ -135,7 +135,7 @@ class _Parser:
 
 
 def full_name(declaration: dict[str, Any], namespace: str = "") -> str:
-    """The name of a record, enum or fixed type with its namespace.
+    """Return the name of a record, enum or fixed type with its namespace.
 
     Raises:
         SchemaError: It has none.

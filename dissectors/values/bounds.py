@@ -13,7 +13,7 @@ CUT = "(cut)"
 
 
 def bound_tree(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
-    """A copy with printable text as keys and plain values, whether something was left out of it, and its values.
+    """Return a copy with printable text as keys and plain values, whether something was left out of it, and its values.
 
     What is nested too deeply becomes ``(cut)``, and so do what follows after too many values and numbers of more than
     8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the limit of

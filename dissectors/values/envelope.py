@@ -51,7 +51,7 @@ class Envelope:
 
 
 def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
-    """The keys of the schemas that decoding may need; `context.schemas` is not read.
+    """Return the keys of the schemas that decoding may need; `context.schemas` is not read.
 
     Improbable prefixes are left out, so that binary data does not make anyone search for thousands of schemas.
     """
@@ -72,7 +72,7 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
 
 
 def find_envelope(data: bytes, context: ValueContext) -> Envelope | None:
-    """The first envelope whose schema is known; else the first that is probable; None if there is none."""
+    """Return the first envelope whose schema is known; else the first that is probable; None if there is none."""
     candidates = list(_candidates(data, context))
     known_envelopes = (
         candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema)
@@ -124,7 +124,7 @@ def _is_probable(data: bytes, envelope: Envelope) -> bool:
 
 
 def payload_of(data: bytes, envelope: Envelope, limit: int) -> bytes:
-    """The bytes after the envelope, decompressed to at most `limit` bytes.
+    """Return the bytes after the envelope, decompressed to at most `limit` bytes.
 
     Raises:
         DecodeError: They do not decompress, or to more bytes.
@@ -144,7 +144,7 @@ def payload_of(data: bytes, envelope: Envelope, limit: int) -> bytes:
 
 
 def message_indexes(data: bytes, offset: int = 0) -> tuple[tuple[int, ...], int]:
-    """The path to a Protobuf message in its file, outermost index first, and the offset after it.
+    """Return the path to a Protobuf message in its file, outermost index first, and the offset after it.
 
     Written as a count and the indexes, zigzag varints; a count of 0 stands for the first message of the file.
 

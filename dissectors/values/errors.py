@@ -16,7 +16,7 @@ class SchemaError(ValueError):
 
 
 def bad_schema(error: SchemaError) -> ValueProblem:
-    """The problem of a value whose schema cannot be used."""
+    """Return the problem of a value whose schema cannot be used."""
     return ValueProblem(f"the schema cannot be used: {error}", kind=ProblemKind.BAD_SCHEMA)
 
 
@@ -25,7 +25,7 @@ class MissingPackage(Exception):
 
 
 def cached_parser(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
-    """A function that parses schemas, with a cache of what it returns and of the SchemaErrors that it raises.
+    """Return a function that parses schemas, with a cache of what it returns and of the SchemaErrors that it raises.
 
     Without the latter, an invalid schema would be parsed again for each record.
     """

@@ -27,7 +27,7 @@ _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 
 
 def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """The key or value of a record in one of these topics; None for others. Never raises."""
+    """Return the key or value of a record in one of these topics; None for others. Never raises."""
     topic = context.topic or ""
     if len(topic) > MAX_TOPIC_LENGTH or (reader := _reader(topic)) is None:
         return None
@@ -124,7 +124,7 @@ def _read_connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
 
 
 def _unwrap_payload(value: Any) -> Any:
-    """What JSON of Connect has inside, if it is there with its schema."""
+    """Return what JSON of Connect has inside, if it is there with its schema."""
     return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 

@@ -12,7 +12,7 @@ from dissectors.values.value import DecodedValue, ValueContext
 
 @plain_format(rank=20)
 def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """An object or array. Lone numbers and strings are text: they may mean anything."""
+    """Return an object or array. Lone numbers and strings are text: they may mean anything."""
     if data.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
         return None
     value = parse_json(data)

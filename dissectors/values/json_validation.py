@@ -30,7 +30,7 @@ _steps = 0
 
 
 def first_violation(validator: Any, value: Any) -> ValidationError | None:
-    """The first error of a validator whose class is from `bounded_validator`.
+    """Return the first error of a validator whose class is from `bounded_validator`.
 
     Raises:
         SchemaError: There were too many steps, or the schema cannot be used.
@@ -47,13 +47,13 @@ def first_violation(validator: Any, value: Any) -> ValidationError | None:
 
 
 def steps_taken() -> int:
-    """How many steps the last `first_violation` took."""
+    """Return how many steps the last `first_violation` took."""
     return _steps
 
 
 @functools.cache
 def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
-    """The validator class of a dialect, with keywords that take bounded time.
+    """Return the validator class of a dialect, with keywords that take bounded time.
 
     If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked: jsonschema searches there itself.
     """

@@ -13,7 +13,7 @@ _MAX_DECIMAL_BYTES = 64
 
 
 def logical_value(value: Any, logical: str, scale: int) -> Any:
-    """The value as text; unchanged if its logical type is unknown, does not fit its type, or is out of range."""
+    """Return the value as text; unchanged if its logical type is unknown, does not fit its type, or is out of range."""
     try:
         if isinstance(value, bytes):
             return _bytes_value(value, logical, scale)

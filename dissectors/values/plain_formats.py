@@ -30,7 +30,7 @@ def plain_format(rank: int) -> Callable[[PlainFormat], PlainFormat]:
 
 
 def decode_plain(data: bytes, context: ValueContext) -> DecodedValue:
-    """The value by the first format that fits; ``bytes`` if none does. Never raises."""
+    """Return the value by the first format that fits; ``bytes`` if none does. Never raises."""
     if not data:
         return DecodedValue("empty", b"")
     for format_ in _formats():

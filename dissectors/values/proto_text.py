@@ -35,7 +35,7 @@ _EDITIONS = {"2023": descriptor_pb2.EDITION_2023, "2024": descriptor_pb2.EDITION
 
 
 def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
-    """The descriptor of a file; `name` is the path by which others import it.
+    """Return the descriptor of a file; `name` is the path by which others import it.
 
     Args:
         name: The path.
@@ -72,7 +72,7 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
 
 
 def parsed_file(text: str) -> ast.File:
-    """The syntax tree of a file.
+    """Return the syntax tree of a file.
 
     Raises:
         SchemaError: It is not one.

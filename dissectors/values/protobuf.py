@@ -31,7 +31,7 @@ _OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 @schema_format("PROTOBUF")
 def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """A message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
+    """Return a message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
     try:
         classes = _classes(schema)
     except SchemaError as error:
@@ -65,7 +65,7 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
 def _named_messages(
     payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext
 ) -> tuple[list[Any], int] | None:
-    """The messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
+    """Return the messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
 
     The name is in a header; without headers, in a message ``Ref {string name = 1}`` behind its size, before the data.
 
@@ -83,7 +83,7 @@ def _named_messages(
 
 
 def _read_first_fitting(payload: bytes, messages: list[Any], start: int) -> DecodedValue:
-    """The value of the first message that fits; if none does, that of the first one."""
+    """Return the value of the first message that fits; if none does, that of the first one."""
     values = [_read_message(payload, start, message) for message in messages]
     return next((value for value in values if value.problem is None), values[0])
 
@@ -97,7 +97,7 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
 
 
 def _fitting_messages(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
-    """A clause with the messages of the schema that these bytes are; none if they may be any message."""
+    """Return a clause with the messages of the schema that these bytes are; none if they may be any message."""
     names = []
     for path, types in classes.items():
         message = types[0]()
@@ -137,7 +137,7 @@ def _read_message(payload: bytes, start: int, message_type: Any) -> DecodedValue
 
 
 def messages(schema: Schema) -> dict[str, Any]:
-    """The descriptors of a schema's messages, by full name.
+    """Return the descriptors of a schema's messages, by full name.
 
     Raises:
         SchemaError: The schema cannot be used.
@@ -153,7 +153,7 @@ def check(schema: Schema) -> None:
 
 
 def serialized(schema: Schema) -> str:
-    """The descriptor of the schema's file in base64, with full names of types.
+    """Return the descriptor of the schema's file in base64, with full names of types.
 
     Raises:
         SchemaError: The schema is invalid.
@@ -163,7 +163,7 @@ def serialized(schema: Schema) -> str:
 
 
 def _pool(schema: Schema) -> tuple[Any, Any]:
-    """A pool with the schema's file and those that it imports; and the descriptor of the file."""
+    """Return a pool with the schema's file and those that it imports; and the descriptor of the file."""
     pool = descriptor_pool.DescriptorPool()
     file = file_descriptor(_MAIN, schema.text)
     _add_file(pool, file, schema, set())
@@ -172,7 +172,7 @@ def _pool(schema: Schema) -> tuple[Any, Any]:
 
 @cached_parser
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
-    """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
+    """Return the message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
     pool, file = _pool(schema)
     classes: dict[tuple[int, ...], list[Any]] = {}
     for paths, name in _declared_messages(file):
@@ -183,7 +183,7 @@ def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
 
 
 def _declared_messages(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
-    """The messages of a file: indexes and name.
+    """Yield the messages of a file: indexes and name.
 
     Serializers disagree on the nested messages that stand for the entries of maps: those that work on descriptors count
     them (Python, Go, .NET), Java's does not.
@@ -232,7 +232,7 @@ def _add_file(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
 
 
 def _well_known(name: str) -> Any:
-    """The descriptor of one of Protobuf's own files; None for others."""
+    """Return the descriptor of one of Protobuf's own files; None for others."""
     if (match := _OWN_FILE.fullmatch(name)) is None:
         return None
     try:

@@ -53,7 +53,7 @@ def record_changes(
     append_time: int,
     is_recent: bool,
 ) -> list[RecordChange]:
-    """The changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
+    """Return the changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
 
     Args:
         produced: The record in the Produce.
@@ -110,7 +110,7 @@ class _RecordSide:
         return self.envelope is not None and (self.envelope.is_marked or self.schema is not None)
 
     def decode_like(self, other: _RecordSide) -> DecodedValue:
-        """The decoded data, by the schema of the other side if this one has none."""
+        """Return the decoded data, by the schema of the other side if this one has none."""
         if self.schema is not None or other.schema is None:
             return decode(self.data, self.context)
         subject = SchemaKey("subject", f"{self.context.topic}-{self.context.part}")
@@ -141,7 +141,7 @@ def _size(data: bytes | None) -> str:
 
 
 def _envelope_change(old: _RecordSide, new: _RecordSide) -> tuple[str, str]:
-    """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
+    """Return the kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
     old_envelope, new_envelope = old.envelope, new.envelope
     if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
         return "", ""
@@ -187,7 +187,7 @@ def _is_partial(value: DecodedValue) -> bool:
 
 
 def _difference(old: Any, new: Any, path: str) -> str | None:
-    """The first field that differs; a clause."""
+    """Return the first field that differs; a clause."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
             field_path = _truncate(f"{path}.{name}" if path else name)
@@ -212,7 +212,7 @@ def _truncate(name: str) -> str:
 
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
-    """How the headers changed, without those of envelopes; None if they did not."""
+    """Return how the headers changed, without those of envelopes; None if they did not."""
     old_headers, new_headers = (
         [header for header in record.headers if header[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
     )
@@ -231,7 +231,7 @@ def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | Non
 
 
 def _common_prefix_length(first: bytes, second: bytes) -> int:
-    """The length of the common prefix."""
+    """Return the length of the common prefix."""
     low, high = 0, min(len(first), len(second))
     while low < high:  # by halves: byte by byte takes 50 ms for a MiB
         middle = (low + high + 1) // 2

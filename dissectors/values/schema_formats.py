@@ -29,7 +29,7 @@ def schema_format(type_: str) -> Callable[[SchemaFormat], SchemaFormat]:
 
 
 def format_of(schema: Schema) -> SchemaFormat | None:
-    """The format for a schema; None if its type is unknown.
+    """Return the format for a schema; None if its type is unknown.
 
     Raises:
         MissingPackage: It needs a package that is not installed.

@@ -71,7 +71,7 @@ def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | No
 
 
 def stored_schema(record: SchemasRecord) -> StoredSchema | None:
-    """The schema in a record; None if it has none."""
+    """Return the schema in a record; None if it has none."""
     value = record.value
     if record.keytype != "SCHEMA" or value is None or record.subject is None or record.version is None:
         return None
@@ -93,7 +93,7 @@ def stored_schema(record: SchemasRecord) -> StoredSchema | None:
 
 
 def parse_references(value: Any) -> tuple[SchemaReference, ...] | None:
-    """The references of a schema, from a record or a request; None if they are not a list of references."""
+    """Return the references of a schema, from a record or a request; None if they are not a list of references."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -122,7 +122,7 @@ def _object(data: bytes | None) -> dict[str, Any] | None:
 
 
 def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchema | None]) -> Schema:
-    """The schema with those that it refers to, also indirectly; `find` returns versions of subjects.
+    """Return the schema with those that it refers to, also indirectly; `find` returns versions of subjects.
 
     References that are not found are left out, and so are those after 200.
     """

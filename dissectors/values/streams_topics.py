@@ -77,7 +77,7 @@ _Reader: TypeAlias = Callable[[bytes], StreamsReading | None]
 
 
 def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
-    """What a key or value in an internal topic of Kafka Streams may be besides itself. Never raises."""
+    """Return what a key or value in an internal topic of Kafka Streams may be besides itself. Never raises."""
     topic = context.topic or ""
     if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > MAX_TOPIC_LENGTH:
         return []
@@ -94,7 +94,7 @@ def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
 
 
 def inner_context(inner: _Inner, context: ValueContext) -> ValueContext:
-    """The surroundings of a key or value inside. A key inside a value has no headers that name its schema."""
+    """Return the surroundings of a key or value inside. A key inside a value has no headers that name its schema."""
     is_key = inner.part == "key"
     return context if is_key == context.is_key else replace(context, is_key=is_key, headers=())
 
@@ -102,7 +102,7 @@ def inner_context(inner: _Inner, context: ValueContext) -> ValueContext:
 def streams_record(
     data: bytes, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
-    """The key or value of a record in one of these topics; None for others. Never raises.
+    """Return the key or value of a record in one of these topics; None for others. Never raises.
 
     Args:
         data: The key or value.
@@ -121,7 +121,7 @@ def streams_record(
 def _decode_reading(
     reading: StreamsReading, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
-    """The value of a reading; None if the bytes hardly mean this."""
+    """Return the value of a reading; None if the bytes hardly mean this."""
     payloads = [
         InnerValue(name, payload.part, _decode_inner(payload, context, read)) for name, payload in reading.inner.items()
     ]
@@ -150,7 +150,7 @@ def _decode_reading(
 def _decode_inner(
     inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue:
-    """A key or value inside; the offset of its problem counts from the first byte of the outer one."""
+    """Return a key or value inside; the offset of its problem counts from the first byte of the outer one."""
     if not inner.data:
         return DecodedValue("empty", "")
     value = read(inner.data, inner_context(inner, context))
@@ -241,7 +241,7 @@ def _read_subscription_response(data: bytes) -> StreamsReading | None:
 
 
 def _read_hash(data: bytes, offset: int) -> tuple[int, str | None]:
-    """The hash of a value, if there is one, and the offset after it."""
+    """Return the hash of a value, if there is one, and the offset after it."""
     return (offset, None) if data[0] & 0x80 else (offset + _HASH_SIZE, data[offset : offset + _HASH_SIZE].hex())
 
 

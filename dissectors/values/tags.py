@@ -25,7 +25,7 @@ _MAX_NESTED = 64
 
 @functools.lru_cache(256)
 def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
-    """The names of the fields with one of these tags, in a schema and its references.
+    """Return the names of the fields with one of these tags, in a schema and its references.
 
     Args:
         schema: The schema.
@@ -76,7 +76,7 @@ def _tagged_fields(elements: list[Any], patterns: tuple[str, ...]) -> Iterator[s
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in the value of an option: of ``tags``, but also of other parameters, which do no harm here."""
+    """Return the texts in the value of an option: of ``tags``, but also of other parameters, which do no harm here."""
     if isinstance(value, list):
         return [text for element in value for text in _texts(element)]
     if (elements := getattr(value, "elements", None)) is not None:  # a message

@@ -82,7 +82,7 @@ class ValueContext:
         return "key" if self.is_key else "value"
 
     def header(self, name: str) -> bytes | None:
-        """The last header of this name; None if there is none, or if it is null."""
+        """Return the last header of this name; None if there is none, or if it is null."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
@@ -151,7 +151,7 @@ class DecodedValue:
     steps: int = field(default=0, repr=False, compare=False)
 
     def with_schema(self, part: str) -> DecodedValue:
-        """The key or value inside whose schema this one has, as rules check it; itself if there is none."""
+        """Return the key or value inside whose schema this one has, as rules check it; itself if there is none."""
         return next(
             (payload.value for payload in self.inner if payload.part == part and payload.value.schema is not None), self
         )

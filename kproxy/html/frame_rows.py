@@ -23,7 +23,7 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
     Returns:
         ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
         in us, state, [[text, style]...], severity, kind of event, server, 1 if the response has an error]``. Bytes are
-        null for an event, the latency if it is unknown; a request that waits has its wait so far. The state is a
+        null for an event, the latency if it is unknown; that of a waiting request is its wait so far. The state is a
         `RowState`; the kind is empty for frames.
     """
     index = session.index
@@ -51,14 +51,14 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
 
 
 def lines_of(exchange: Exchange) -> list[Line]:
-    """Return the lines of an exchange in their order."""
+    """Return the lines of an exchange in order."""
     return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
 
 
 def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
-    """Return the lines of an exchange and their findings as text, most severe first; of bodies only decoded records.
+    """Return the lines of an exchange and their findings as text, most severe first, and a flag.
 
-    The flag reports whether some of these are left out.
+    Bodies are reduced to their decoded records; the flag reports whether some of these records are left out.
     """
     lines, findings, is_cut = [], [], False
     for line in lines_of(exchange):

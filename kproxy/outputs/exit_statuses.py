@@ -1,4 +1,4 @@
-"""The exit statuses of every command: their only definition, for ``--help``, ``kproxy help exit-codes`` and the docs.
+"""The exit statuses of all commands, defined only here, for ``--help``, ``kproxy help exit-codes`` and the docs.
 
 ``python -m kproxy.outputs.exit_statuses docs/exit-codes.md`` writes that page.
 """
@@ -27,7 +27,7 @@ _UNREADABLE: Final = (
 )
 _NO_BROKER: Final = "the broker cannot be reached"
 
-#: What they mean for each command, and for the relay.
+#: What the statuses mean for each command, and for the relay.
 OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
     "relay": {
         CLEAN: "stopped by Ctrl-C or SIGTERM",
@@ -117,13 +117,13 @@ This page is generated: `python -m kproxy.outputs.exit_statuses docs/exit-codes.
 
 
 def sentence(command: str) -> str:
-    """The statuses of a command, for the end of its help."""
+    """Return the statuses of a command, for the end of its help."""
     text = ", ".join(f"{status} {meaning}" for status, meaning in OF_COMMANDS[command].items())
     return "\n" + textwrap.fill(f"exit status: {text}", 118, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def table() -> str:
-    """All statuses as text: what each means in general, then for each command."""
+    """Return all statuses as text: what each means in general, then for each command."""
     lines = [f"{status:>3}  {meaning}" for status, meaning in MEANINGS.items()]
     for command, statuses in OF_COMMANDS.items():
         lines += ["", f"kproxy {command}" if command != "relay" else "kproxy --listen ... (the relay)"]
@@ -133,7 +133,7 @@ def table() -> str:
 
 
 def markdown() -> str:
-    """The content of docs/exit-codes.md."""
+    """Return the content of docs/exit-codes.md."""
     general = "".join(f"| {status} | {meaning} |\n" for status, meaning in MEANINGS.items())
     columns = [status for status in MEANINGS if status != INTERRUPTED]
     head = f"| command | {' | '.join(map(str, columns))} |\n|---|{'---|' * len(columns)}\n"

@@ -15,8 +15,8 @@ TOKEN: Final = "token"  # noqa: S105  # the name of the parameter
 class AccessControl:
     """Holds the token and the valid host names of a server.
 
-    A name in `Host` that is neither an IP address nor one of these indicates DNS rebinding. The port is not compared:
-    it differs behind ``ssh -L``.
+    A name in `Host` that is neither an IP address nor one of these names indicates DNS rebinding. The port is not
+    compared, as it differs behind ``ssh -L``.
 
     Args:
         host: The address that the server was bound to, as the user gave it.

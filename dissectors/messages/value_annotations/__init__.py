@@ -13,7 +13,7 @@ __all__ = ["annotate", "meaning"]
 
 
 def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int = -1) -> str | None:
-    """The meaning of a value in words; None if it needs no explanation.
+    """Return the meaning of a value in words; None if it needs no explanation.
 
     Args:
         message_name: The message or payload of the field: ``FetchRequest``, ``RequestHeader``, ``OffsetCommitValue``.

@@ -42,7 +42,7 @@ def _operations(value: Any) -> str | None:
 
 
 def _enum(name: str) -> Annotator:
-    """An enum of the schemas; it is loaded at the first lookup."""
+    """Return an enum of the schemas; it is loaded at the first lookup."""
     return lambda value: schemas.enum(name).get(value)
 
 

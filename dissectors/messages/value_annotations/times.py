@@ -8,7 +8,7 @@ _MS_PER_DAY = 86_400_000
 
 
 def utc(milliseconds: int) -> str:
-    """A time in ms since the epoch as RFC 3339, for the years 1970 to 9999."""
+    """Return a time in ms since the epoch as RFC 3339, for the years 1970 to 9999."""
     days, ms_of_day = divmod(milliseconds, _MS_PER_DAY)
     # Howard Hinnant's civil_from_days: its years start in March, so the leap day is the last day of a year.
     era, day_of_era = divmod(days + 719_468, 146_097)

@@ -20,7 +20,7 @@ _MAX_VIOLATIONS = 100
 
 
 def violations(api: str, body: Values, version: int, code: int) -> list[Violation]:
-    """What a request violates for which Kafka returns an error code; values are read with `get`."""
+    """Return what a request violates for which Kafka returns an error code; values are read with `get`."""
     matching = (
         violation for check in VALIDATIONS.get(api, ()) for violation in check(body, version) if violation.error == code
     )

@@ -46,7 +46,7 @@ def validates(*apis: str) -> Callable[[ValidationT], ValidationT]:
 
 
 def rows(values: Values, name: str) -> list[Values]:
-    """The structs of an array; empty if it is null or missing."""
+    """Return the structs of an array; empty if it is null or missing."""
     return [row for row in values.get(name) or () if isinstance(row, dict)]
 
 
@@ -56,7 +56,7 @@ def is_blank(text: Any) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """A value of a request in a sentence."""
+    """Return a value of a request in a sentence."""
     if value is None:
         return "null"
     if value == []:

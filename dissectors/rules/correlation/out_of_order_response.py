@@ -24,7 +24,7 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def out_of_order_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that responses come in the order of their requests.
+    """Checks that responses arrive in the order of their requests.
 
     ## Why it matters
     Kafka guarantees the order on a connection, and clients rely on it: the Java client fails with "Correlation id for

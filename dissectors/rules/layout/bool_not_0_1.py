@@ -27,7 +27,7 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     fields around it are misread too.
 
     ## Usual cause
-    An earlier field is missing, extra or of another width, in a message whose end still fits by accident.
+    An earlier field is missing, extra or of the wrong width, in a message whose end still fits by chance.
 
     ## Example
     ```hex request

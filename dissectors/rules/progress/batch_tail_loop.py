@@ -1,4 +1,4 @@
-"""S061: a consumer that gets the same batch again, because no record of it is new."""
+"""S061: a consumer that keeps getting the same batch because it contains no new record."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     ## Usual cause
     Compaction deletes records but keeps the offsets of their batch: its last record may lie before base_offset +
     last_offset_delta, or the batch is empty. A client that takes its next offset from the last record stays inside the
-    batch, and gets the batch again. It must continue at base_offset + last_offset_delta + 1. A client that drops the
+    batch and gets the batch again. It must continue at base_offset + last_offset_delta + 1. A client that drops the
     records of aborted transactions has the same problem if a response has nothing else.
 
-    Reported after 5 responses over at least 1 s. S051 covers batches of transaction markers.
+    It is reported after 5 responses over at least 1 s. S051 covers batches of transaction markers.
 
     ## Example
     The batch has the offsets 96 to 108, and its last record is 97:

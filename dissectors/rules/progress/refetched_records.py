@@ -1,4 +1,4 @@
-"""S062: a consumer that gets the same new records again and again."""
+"""S062: a consumer that gets the same unread records again and again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN_DURATION = 5_000_000_000
     blame="client",
 )
 def refetched_records(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a consumer moves on after it got records.
+    """Checks that a consumer moves on after it has got records.
 
     ## Why it matters
     The consumer fetches the same offset again although the response has records from there on. Its lag grows, and the
@@ -39,11 +39,11 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
 
     ## Usual cause
     An application that seeks back to a record that it cannot process, and retries it forever. Or a client that drops
-    what it got: it cannot decode the records, checks their CRC wrongly, or takes the response for an older one. A
-    finding about the response itself explains that better. Or a client that leaves a partition in its fetch session
-    (KIP-227) after it has stopped reading it: the broker sends its records again in every response.
+    the records: it cannot decode them, checks their CRC wrongly, or takes the response for an older one. A finding
+    about the response itself explains that better. Or a client that leaves a partition in its fetch session (KIP-227)
+    after it has stopped reading it: the broker sends the partition's records again in every response.
 
-    Reported after 15 responses over at least 5 s.
+    It is reported after 15 responses over at least 5 s.
 
     ## Example
     ```story
@@ -202,7 +202,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
 
 
 def _stays_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
-    """Whether a session has a partition that the request does not name, while it moves others on."""
+    """Return whether a session has a partition that the request does not name, although it names others."""
     request_body = event.request_body or {}
-    requested = [topic_partition for topic_partition, _, _ in requested_partitions(request_body)]
+    requested = [requested_partition for requested_partition, _, _ in requested_partitions(request_body)]
     return request_body.get("session_epoch", -1) > 0 and bool(requested) and topic_partition not in requested

@@ -84,7 +84,7 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
 
 
 def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
-    """Index and span of the first batch of a transaction that a later marker aborts and that is not listed."""
+    """Return the index and span of the first batch of an aborted transaction that is not listed; None if all are."""
     listed = part.row.get("aborted_transactions") or ()
     open_batches: dict[int, tuple[int, BatchSpan]] = {}
     for index, batch in enumerate(part.batches):
@@ -93,12 +93,12 @@ def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
         if not batch.attributes & CONTROL:
             open_batches.setdefault(batch.producer_id, (index, batch))
             continue
-        first = open_batches.pop(batch.producer_id, None)
-        if first is None or _marker_type(part, batch) != "ABORT":
+        first_batch = open_batches.pop(batch.producer_id, None)
+        if first_batch is None or _marker_type(part, batch) != "ABORT":
             continue
         transactions = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
-        if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in transactions):
-            return first
+        if not any(transaction.get("first_offset", 0) <= first_batch[1].base_offset for transaction in transactions):
+            return first_batch
     return None
 
 

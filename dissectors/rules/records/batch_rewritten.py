@@ -1,4 +1,4 @@
-"""R003: a batch that the broker returns with other bytes than were produced."""
+"""R003: a batch that the broker returns with different bytes than were produced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch is fetched with the same bytes as it was produced with.
+    """Checks that a batch is fetched with the same bytes with which it was produced.
 
     ## Why it matters
     A batch normally travels unchanged from the producer through the broker's log to the consumer. Its CRC, which does
@@ -51,7 +51,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A topic with `message.timestamp.type=LogAppendTime`, and one with another `compression.type`:
+    A topic with `message.timestamp.type=LogAppendTime`, and a topic with another `compression.type`:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [
       {"name": "orders", "partition_data": [{"records": [{"records": [{"value": "a", "timestamp": 1767225600000}]}]}]},
@@ -89,7 +89,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
 
 
 def _is_damaged(event: ResponseReceived, connection: ConnectionState, part: PartitionData) -> bool:
-    return any(damaged is part for damaged, _ in faults_of_kind(event, connection, FaultKind.CRC))
+    return any(faulty_part is part for faulty_part, _ in faults_of_kind(event, connection, FaultKind.CRC))
 
 
 def _may_be_rewritten_by_kafka(produced: BatchSpan, fetched: BatchSpan) -> bool:

@@ -27,10 +27,10 @@ _FIRST_BATCH_WHOLE = 3
     blame="broker",
 )
 def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a fetch that returns bytes of a partition returns at least one complete batch of it.
+    """Checks that a fetch that returns any bytes of a partition returns at least one complete batch.
 
     ## Why it matters
-    The consumer cannot read a partial batch. It requests the same offset again, gets the same part, and makes no
+    The consumer cannot read a partial batch. It requests the same offset again, gets the same bytes, and makes no
     progress.
 
     ## Usual cause

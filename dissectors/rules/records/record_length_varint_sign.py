@@ -1,4 +1,4 @@
-"""R007: records in another encoding than format 2 defines."""
+"""R007: records in an encoding other than the one that format 2 defines."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _ATTRIBUTES = 21
     blame="client",
 )
 def zstd_old_version(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that zstd is used only with Produce v7, Fetch v10 or later.
+    """Checks that zstd is used only with Produce v7 or later, or Fetch v10 or later.
 
     ## Why it matters
     The broker answers older versions with UNSUPPORTED_COMPRESSION_TYPE: nothing is written, or the consumer is stuck

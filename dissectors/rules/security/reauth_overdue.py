@@ -15,7 +15,7 @@ _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
 class _ReportedSession:
-    """The session of a connection that has been reported."""
+    """When the latest reported session of a connection expired (ns)."""
 
     expired_at = 0
 

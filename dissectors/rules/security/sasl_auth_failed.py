@@ -22,7 +22,7 @@ from dissectors.trackers.triggers import Trigger
 
 _OFTEN = 3
 _MAX_TEXT = 160
-#: X017 and the rules of versions report these.
+#: X017 and the version rules report these.
 _NO_FAILURES = frozenset({Error.NONE, Error.ILLEGAL_SASL_STATE, Error.UNSUPPORTED_VERSION})
 _CREDENTIALS = "check user, password and sasl.mechanism; the broker's log names the user"
 _HINTS = {
@@ -40,7 +40,7 @@ _DELEGATED = "check that the delegation token has not expired, and that the pass
 
 
 class _Failures(Recurrence):
-    """Failed logins per server, client and user."""
+    """Counts failed logins by server, client and user."""
 
 
 @rule(
@@ -180,7 +180,7 @@ def sasl_auth_failed(
 
 
 def _failure_in_response(message: Message | None, authentication: Authentication) -> str | None:
-    """Why the server's answer means that the login failed, None if it does not."""
+    """Return why the server's answer means that the login failed; None if it does not."""
     refusal = authentication.refusal
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
     if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
@@ -195,7 +195,7 @@ def _failure_in_response(message: Message | None, authentication: Authentication
 
 
 def _failure_at_end(event: ConnectionEnded, authentication: Authentication) -> str | None:
-    """Why the end of the connection means that a login failed without an error; None if it does not."""
+    """Return why the end of the connection means that a login failed without an error; None if it does not."""
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None
     if authentication.refusal:
@@ -214,7 +214,7 @@ def _refusal_text(refusal: ServerRefusal) -> str:
 
 
 def _token_problem(bearer: OAuthBearerClientFirst | None, at: int) -> str:
-    """What is wrong with a bearer token, as far as it can be read."""
+    """Return what is wrong with a bearer token, as far as it can be read."""
     if bearer is None or bearer.problem:  # X020 reports that
         return ""
     now_s = at / SECOND

@@ -37,7 +37,7 @@ def sasl_message_malformed(
     ## Usual cause
     A client that was written by hand: PLAIN without the first NUL, SCRAM without its GS2 header, a bearer token that
     is sent bare. A client with an empty setting for the user or the password. A SCRAM client that wants channel
-    binding (SCRAM-SHA-256-PLUS), which Kafka does not have.
+    binding (SCRAM-SHA-256-PLUS), which Kafka does not support.
 
     ## Example
     A user and a password without the NUL before them:

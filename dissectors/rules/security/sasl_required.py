@@ -16,7 +16,7 @@ _THRESHOLD = 3
 
 
 class _Rejections(Recurrence):
-    """Closed connections per server."""
+    """Counts closed connections by server."""
 
 
 @rule(
@@ -31,8 +31,8 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     """Checks that clients log in first on a listener that requires SASL.
 
     ## Why it matters
-    The broker answers ApiVersions, then silently closes at the first other request. Clients report "disconnected",
-    retry at once, and never name the cause.
+    The broker answers ApiVersions, then silently closes the connection at the first other request. Clients report
+    "disconnected", retry at once, and never name the cause.
 
     ## Usual cause
     The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or uses the wrong port. kproxy is certain if it saw

@@ -13,7 +13,7 @@ from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
-#: Kafka's ScramMechanism, RFC 7677; and what librdkafka takes at most.
+#: The minimum in Kafka's ScramMechanism and RFC 7677, and the maximum that librdkafka accepts.
 _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""T003: a producer that another one with its transactional id has fenced."""
+"""T003: a producer that was fenced by another one with the same transactional id."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     """Reports which producer has fenced another one with the same transactional id.
 
     ## Why it matters
-    A transactional id belongs to one producer at a time: InitProducerId of the next one fences the one before, whose
-    transaction is aborted and which cannot write any more. Two that live at the same time fence each other in turn.
+    A transactional id belongs to one producer at a time: InitProducerId from the next producer fences the previous one,
+    whose transaction is aborted and which can no longer write. Two producers at the same time fence each other in turn.
 
     ## Usual cause
     Two instances with the same transactional.id: a copied configuration, a deployment that scaled out, or an old

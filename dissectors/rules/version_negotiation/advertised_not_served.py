@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Ranges, Versions, closing_request, range_text
 
-#: Reported after this many connections that a server closed on a version.
+#: Reported after a server has closed this many connections on a version.
 THRESHOLD = 3
 
 

@@ -16,7 +16,7 @@ from kproxy.broker.security.acls import Acl, Acls, closes_connection, read_filte
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
-    """Return the ACLs that match."""
+    """Return the ACLs that match the filter."""
     if closes_connection(request.session, (request.body,)):
         return None
     acls = request.cluster.part(Acls)

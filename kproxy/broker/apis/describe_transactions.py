@@ -46,7 +46,7 @@ def _describe(request: Request, transactional_id: str) -> Mapping[str, Any]:
         "producer_epoch": transaction.producer.epoch,
         "topics": [
             {"topic": topic, "partitions": [index for _, index in partitions]}
-            for topic, partitions in groupby(sorted(topic_partitions), key=lambda place: place[0])
+            for topic, partitions in groupby(sorted(topic_partitions), key=lambda topic_partition: topic_partition[0])
             if is_allowed(request, "DESCRIBE", "TOPIC", topic)
         ],
     }

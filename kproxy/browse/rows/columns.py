@@ -26,7 +26,7 @@ def subject(exchange: Exchange) -> Cell:
     """Return the subject: group, topics, or the text of an event."""
     frame = exchange.frame
     if frame is None:
-        return [(safe(_event(exchange)), "")]
+        return [(safe(_event_text(exchange)), "")]
     pieces: list[Piece] = []
     if frame.group_id is not None:
         pieces.append((f"group {safe(frame.group_id) or '(empty)'}  ", ""))
@@ -41,7 +41,7 @@ def subject(exchange: Exchange) -> Cell:
     return pieces
 
 
-def _event(exchange: Exchange) -> str:
+def _event_text(exchange: Exchange) -> str:
     event = exchange.event
     if isinstance(event, OpenLine):
         return f"{event.client} -> {event.server}" + ("  TLS" if event.tls else "")

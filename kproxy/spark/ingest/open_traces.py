@@ -14,9 +14,9 @@ _BLOCK = 1 << 16
 
 
 def sizes_below(directory: str) -> dict[str, int]:
-    """Return the sizes of the complete lines of traces below a directory, by their final relative path.
+    """Return the sizes of the complete lines of the traces in a directory, by their final relative path.
 
-    Compressed traces are included once complete. Traces that are renamed meanwhile are included.
+    Compressed traces are included once they are complete. Traces that are renamed meanwhile are included.
 
     Raises:
         FileNotFoundError: The directory does not exist, or no longer exists.
@@ -25,7 +25,7 @@ def sizes_below(directory: str) -> dict[str, int]:
     if not root.is_dir():
         raise FileNotFoundError(f"{directory}: the directory is gone")
     sizes: dict[str, int] = {}
-    # Growing files first: one that is renamed meanwhile is then in the second list.
+    # Growing files first: a file that is renamed meanwhile is then in the second list.
     for path in (*root.rglob(".*.jsonl.part"), *trace_files(root)):
         name = whole_name(path.relative_to(root).as_posix())
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
@@ -51,10 +51,10 @@ def _complete_size(path: Path) -> int:
 
 
 def read_between(uri: str, start: int, end: int) -> Iterator[bytes | str]:
-    """Return the lines of a trace from byte `start` to `end`, given its final URI.
+    """Yield the lines of a trace from byte `start` to `end`, given its final URI.
 
     Raises:
-        FileNotFoundError: It exists neither under this name nor under its name while it is written.
+        FileNotFoundError: The trace exists neither under its final name nor under its name while it is being written.
     """
     path = local_path(uri)
     if not path.name.endswith(".jsonl"):

@@ -27,7 +27,7 @@ _BARS = 20
 
 
 class ApiView(OverviewView[ApiUsage]):
-    """See the module."""
+    """The view of APIs."""
 
     title: ClassVar[str] = "APIs"
     about: ClassVar[str] = (

@@ -22,7 +22,7 @@ _BAD = {Kafka4Verdict.REFUSED: 2, Kafka4Verdict.UNKNOWN: 1, Kafka4Verdict.WORKS:
 
 
 class ClientView(OverviewView[Client]):
-    """See the module."""
+    """The view of clients."""
 
     title: ClassVar[str] = "Clients"
     about: ClassVar[str] = (

@@ -18,7 +18,7 @@ from kproxy.tui.table import Cell, TableColumn
 
 
 class ConnectionView(OverviewView[ConnectionSummary]):
-    """See the module."""
+    """The view of connections."""
 
     title: ClassVar[str] = "Connections"
     short_title: ClassVar[str] = "Conns"

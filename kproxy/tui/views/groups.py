@@ -1,4 +1,4 @@
-"""Groups: a timeline of the members of each, and why it is stalled."""
+"""Groups: a timeline of each group's members, and why a group is stalled."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
-#: Most stalls that are shown below the timeline.
+#: Maximum number of stalls that are shown below the timeline.
 _MAX_STALLS = 20
-#: The newest generations whose causes are shown.
+#: Maximum number of generations, the newest, whose causes are shown.
 _MAX_GENERATIONS = 8
 
 
 class GroupsView(OverviewView[GroupRow]):
-    """See the module."""
+    """The view of groups."""
 
     title: ClassVar[str] = "Groups"
     about: ClassVar[str] = (
@@ -114,11 +114,11 @@ class GroupsView(OverviewView[GroupRow]):
             text.append_text(_group_text(view, self.session.clock)).append_text(fact_lines).append(
                 "\n" * bool(fact_lines)
             )
-            text.append_text(self._held_text(view))
+            text.append_text(self._held_records_text(view))
         self.show_text(text)
 
-    def _held_text(self, view: GroupView) -> Text:
-        """The records that each member of a share group holds."""
+    def _held_records_text(self, view: GroupView) -> Text:
+        """Return the records that each member of a share group holds."""
         text = Text()
         for member, held, ranges in groups.held_records(self.session, view):
             text.append(f"{safe(member)} {held}", "bold").append(f"  {safe(ranges)}\n")
@@ -162,7 +162,7 @@ def _stall_cell(stall: Stall) -> Cell:
 
 
 def _stall_text(stall: Stall, clock: TimeDisplay) -> Cell:
-    lasted = "since " + clock.time(stall.since)
+    period = "since " + clock.time(stall.since)
     if stall.until is not None:
-        lasted = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
-    return [(f"{lasted}  ", "dim"), *_stall_cell(stall), (f"  {stall.hint}", "dim")]
+        period = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
+    return [(f"{period}  ", "dim"), *_stall_cell(stall), (f"  {stall.hint}", "dim")]

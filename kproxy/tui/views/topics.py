@@ -17,12 +17,12 @@ from kproxy.tui.overview import OverviewView, bars, count, latency_cell, lines, 
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
-#: Most readers, clients and partitions that are shown for a topic.
+#: Maximum number of readers, of clients and of partitions that are shown for a topic.
 _MAX_SHOWN = 30
 
 
 class TopicView(OverviewView[TopicSummary]):
-    """See the module."""
+    """The view of topics."""
 
     title: ClassVar[str] = "Topics"
     about: ClassVar[str] = (
@@ -70,7 +70,7 @@ class TopicView(OverviewView[TopicSummary]):
         return self.session.overviews.topics.evicted, "inactive topics"
 
     def key(self, item: TopicSummary) -> int:
-        """Return the topic's first row, which is stable; its name may become known later."""
+        """Return the hash of the topic's name, or its first row while the name is unknown."""
         return item.first_row if item.topic is None else hash(item.topic)
 
     def cells(self, item: TopicSummary) -> Sequence[Cell]:
