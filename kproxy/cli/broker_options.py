@@ -75,15 +75,15 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
     Raises:
         UserError: The options are invalid, or need the built-in broker.
     """
-    from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
-    from kproxy.broker.security.listener import listeners_of
-
     settings = {name: value for name in _NAMES if (value := getattr(args, name)) not in (None, False)}
     if not any(upstream == BUILT_IN for upstream in args.upstream):
         if settings:
             flag = next(iter(settings)).replace("_", "-")
             raise UserError(f"--{flag} needs the built-in broker: pass --upstream without a value")
         return None
+    from kproxy.broker.options import RETENTION_BYTES, BrokerOptions
+    from kproxy.broker.security.listener import listeners_of
+
     if len(args.upstream) > 1:
         raise UserError(
             "the built-in broker cannot be combined with other upstreams: pass --upstream once, without a value"

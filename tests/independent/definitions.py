@@ -73,12 +73,13 @@ def versions(name: str) -> range:
 
 
 def message(name: str, version: int) -> Struct:
-    """A fresh tree of a message."""
-    return copy.deepcopy(_message(name, version))
+    """Return a new tree of a message, which the caller may change."""
+    return copy.deepcopy(shared_message(name, version))
 
 
 @functools.cache
-def _message(name: str, version: int) -> Struct:
+def shared_message(name: str, version: int) -> Struct:
+    """Return the tree of a message, for reading and writing frames."""
     definition = definitions()[name]
     return _struct(definition["fields"], version, is_in_range(definition["flexible"], version))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.independent.breakages import FAMILIES, Frame, Unfit
-from tests.independent.definitions import Reader, Values, definitions, message, shape, write
+from tests.independent.definitions import Reader, Values, definitions, message, shape, shared_message, write
 from tests.independent.values import Source
 from tests.kproxy.capture_results import DATA, lines_of
 
@@ -82,7 +82,7 @@ def kafka_frames() -> Iterator[Valid]:
             row = json.loads(line)
             if "frame_hex" not in row or row["api"] not in definitions() or row["style"] == "sparse":
                 continue
-            tree = message(row["api"], row["version"])
+            tree = shared_message(row["api"], row["version"])
             try:
                 body = Reader(bytes.fromhex(row["body_hex"])).struct(tree)
             except ValueError:
@@ -114,14 +114,16 @@ def captured_frames() -> Iterator[Valid]:
 
 def _parse_frame(name: str, key: int, version: int, header_version: int, frame: bytes, source: str) -> Iterator[Valid]:
     header = "RequestHeader" if name.endswith("Request") else "ResponseHeader"
+    header_tree, body_tree = shared_message(header, header_version), shared_message(name, version)
     reader = Reader(frame, 4)
     try:
-        values = {"header": reader.struct(message(header, header_version))}
-        values["body"] = reader.struct(message(name, version))
+        values = {"header": reader.struct(header_tree)}
+        values["body"] = reader.struct(body_tree)
     except (ValueError, struct.error):
         return
     valid = Valid(name, key, version, header_version, values, source)
-    if reader.pos == len(frame) and encode_frame(new_frame(valid, Random(0))) == frame:
+    same_frame = Frame(name, version, header_version, header_tree, body_tree, values, Random(0))
+    if reader.pos == len(frame) and encode_frame(same_frame) == frame:
         yield valid
 
 

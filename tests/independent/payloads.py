@@ -10,7 +10,17 @@ from typing import Any
 
 from tests.independent import breakages
 from tests.independent.breakages import Frame, Unfit
-from tests.independent.definitions import Member, Struct, Values, definitions, message, shape, versions, write
+from tests.independent.definitions import (
+    Member,
+    Struct,
+    Values,
+    definitions,
+    message,
+    shape,
+    shared_message,
+    versions,
+    write,
+)
 from tests.independent.frames import Case, Valid, encode_frame, new_frame
 from tests.independent.values import Source
 
@@ -208,7 +218,7 @@ def _put_payload(body: Values, path: tuple[str, ...], field: str, data: bytes) -
 
 def _carrier(kind: str, name: str, key: int, version: int, random: Random) -> Valid:
     source = Source(random)
-    tree = message(name, version)
+    tree = shared_message(name, version)
     body = source.struct(tree)
     header: Values = {"correlation_id": random.randint(1, 300)}
     if name.endswith("Request"):
@@ -234,5 +244,5 @@ def _complete(body: Values, kind: str, random: Random) -> None:
 
 
 def _header_version(name: str, version: int) -> int:
-    flexible = message(name, version).buffers
+    flexible = shared_message(name, version).buffers
     return 1 + flexible if name.endswith("Request") else flexible

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from tests.independent.definitions import Member, Reader, Struct, Values, message
+from tests.independent.definitions import Member, Reader, Struct, Values, shared_message
 from tests.independent.frames import Case
 
 _RANGES = {
@@ -28,10 +28,12 @@ def leaves_no_trace(case: Case) -> bool:
         prefixed = case.payload_name != "SubscriptionInfoData"
         data, first = case.broken_payload, int(prefixed) * 2
         stated = int.from_bytes(data[:2] if prefixed else data[:4], "big", signed=True)
-        return stated == version and _reads_well(Reader(data, first), message(case.payload_name, version))
-    header = message("RequestHeader" if case.valid.is_request else "ResponseHeader", case.valid.header_version)
+        return stated == version and _reads_well(Reader(data, first), shared_message(case.payload_name, version))
+    header = shared_message("RequestHeader" if case.valid.is_request else "ResponseHeader", case.valid.header_version)
     reader = Reader(case.broken, 4)
-    return _reads_well(reader, header, to_the_end=False) and _reads_well(reader, message(name, case.valid.version))
+    return _reads_well(reader, header, to_the_end=False) and _reads_well(
+        reader, shared_message(name, case.valid.version)
+    )
 
 
 def _reads_well(reader: Reader, layout: Struct, *, to_the_end: bool = True) -> bool:

@@ -52,7 +52,7 @@ def test_real_captures_have_no_findings(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "step"),
     [
-        ("corpus-tame", 3),
+        ("corpus-tame", 12),
         ("corpus-seed1", 15),
         pytest.param("corpus-tame", 1, marks=pytest.mark.wide),
         pytest.param("corpus-seed1", 1, marks=pytest.mark.wide),

@@ -14,6 +14,8 @@ import pytest
 from tests.kproxy.cli.test_http import Served, serving
 from tests.kproxy.cli.test_relay import Broker, Proxy, broker, inspectors, traced, until
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["broker"]  # a fixture
 
 UNLIMITED = resource.RLIM_INFINITY

@@ -172,6 +172,7 @@ def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Brok
     assert "were not inspected" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--strict-trace",), ("--compress",)])
 def test_inspector_restarts_after_repeated_kills_under_load(
     tmp_path: Path, broker: Broker, options: tuple[str, ...]
@@ -230,6 +231,7 @@ def test_inspector_restarts_after_repeated_kills_under_load(
         assert total <= inspected + missing <= total * 1.2, (connection_id, direction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traceback", [False, True])
 def test_inspector_that_fails_repeatedly_is_not_restarted(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch, traceback: bool
@@ -264,6 +266,7 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
     assert are_whole(trace)
 
 
+@pytest.mark.slow
 def test_proxy_ends_while_a_restart_is_pending(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy, proxy.connect() as client:
@@ -283,6 +286,7 @@ def test_proxy_ends_while_a_restart_is_pending(tmp_path: Path, broker: Broker) -
     assert are_whole(trace)
 
 
+@pytest.mark.slow
 def test_restarts_leak_neither_processes_nor_descriptors(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", SOON]) as proxy:
@@ -305,6 +309,7 @@ def count_descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_stopped_inspector_is_not_restarted(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
@@ -321,6 +326,7 @@ def test_stopped_inspector_is_not_restarted(tmp_path: Path, broker: Broker) -> N
     assert len(traced(trace)) == 4 + 8
 
 
+@pytest.mark.slow
 def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:

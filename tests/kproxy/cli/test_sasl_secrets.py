@@ -232,6 +232,7 @@ def test_diff_and_export_test_show_no_secret(kproxy: Run, capture: Path, tmp_pat
         assert SEARCH.find(done.stdout, done.stderr) == set()
 
 
+@pytest.mark.slow
 async def test_terminal_view_shows_no_secret(capture: Path) -> None:
     lines = list(lines_of(capture, detail=Detail.RAW))
     screens = set()

@@ -151,6 +151,7 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
     assert lines[-1]["kind"] == "close"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "stick", "args"), STUCK[:3])
 def test_no_process_survives_a_killed_proxy(
     tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
@@ -165,6 +166,7 @@ def test_no_process_survives_a_killed_proxy(
     assert are_whole(tmp_path / "kproxy-trace")
 
 
+@pytest.mark.slow
 def test_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, "--inspectors", "2", program=BUSY) as (proxy, _):
         [inspector] = inspectors(proxy.process.pid)
@@ -175,6 +177,7 @@ def test_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> 
         proxy.end()
 
 
+@pytest.mark.slow
 def test_second_signal_ends_the_proxy_at_once(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN, end_timeout=60) as (proxy, _):
         stop_inspector(proxy)
@@ -194,6 +197,7 @@ def is_listening(port: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [signal.SIGSTOP, signal.SIGKILL])
 def test_no_process_survives_if_the_spawner_is_also_stopped_or_killed(
     tmp_path: Path, broker: Broker, lost: int
@@ -207,6 +211,7 @@ def test_no_process_survives_if_the_spawner_is_also_stopped_or_killed(
         assert "the inspector" in err
 
 
+@pytest.mark.slow
 def test_stopped_spawner_ends_after_the_relay_is_killed(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN, end_timeout=1) as (proxy, processes):
         stop_inspector(proxy)
@@ -215,6 +220,7 @@ def test_stopped_spawner_ends_after_the_relay_is_killed(tmp_path: Path, broker: 
         proxy.process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "stick", "args"), STUCK[1:3])
 def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
     tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
@@ -254,6 +260,7 @@ def get_text(url: str) -> str:
         return response.read().decode()  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN) as (proxy, _):
         time.sleep(2.5)  # the event that must not come
