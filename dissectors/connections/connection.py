@@ -173,7 +173,7 @@ class Connection:
         return events
 
     def replace_next(self, direction: Direction, frame: bytes) -> None:
-        """Record that `frame`, which includes its length prefix, is sent on in place of the next frame of a direction."""
+        """Record that `frame`, including its length prefix, is sent on in place of the next frame of a direction."""
         self._replacements[direction] = self._framers[direction].received, frame
 
     def lose_data(

@@ -53,8 +53,8 @@ class RequestReceived(Struct):
     """A whole request frame. `offset` is its position in the stream of its direction.
 
     `expects_response` is False for a Produce with acks=0. `damaged` is the reason why only part of the frame was
-    captured. While the response is awaited, this object represents the exchange: in `line` and `attempt`, the caller and
-    `dissectors.trackers.producers` keep what they need when the response comes.
+    captured. While the response is awaited, this object represents the exchange: in `line` and `attempt`, the caller
+    and `dissectors.trackers.producers` keep what they need when the response comes.
     """
 
     at: int
@@ -196,8 +196,8 @@ class ConnectFailed:
 class BytesSkipped:
     """Bytes that were not decoded: missing from the capture, or skipped while looking for a frame.
 
-    `offset` is the position of the first of the `size` bytes in the stream of their direction; `frames` is the number of
-    whole frames among them, 0 if unknown.
+    `offset` is the position of the first of the `size` bytes in the stream of their direction; `frames` is the number
+    of whole frames among them, 0 if unknown.
     """
 
     direction: Direction

@@ -144,7 +144,7 @@ class Framer:
 
     @property
     def reported(self) -> int:
-        """Where the reported part of the stream ends: after a long frame, even while the rest of it is being skipped."""
+        """Where the reported part of the stream ends: after a long frame even while the rest of it is being skipped."""
         return self.offset + self._skip_next - self._dropped
 
     def resume(self, offset: int, *, at_frame: bool) -> None:

@@ -47,7 +47,10 @@ class FrameFinder:
         end = offset + len(buffer)
         max_first_byte = self._max_size >> 24
         for index in range(max(self._searched_end - offset, 0), len(buffer) - self._head_size + 1):
-            if buffer[index] > max_first_byte or not MIN_BYTES <= (frame_size := _frame_size(buffer, index)) <= self._max_size:
+            if (
+                buffer[index] > max_first_byte
+                or not MIN_BYTES <= (frame_size := _frame_size(buffer, index)) <= self._max_size
+            ):
                 continue
             if self._is_plausible(buffer, index):
                 start = offset + index

@@ -78,13 +78,17 @@ def second_choices(
             () if first_edit.field == "header" else ("body_version", "generic_error_body")
         )  # they would undo the first edit
         remaining_proposals = (
-            proposal for proposal in body_proposals(layouts.body, proposals.version) if proposal.kind not in undone_kinds
+            proposal
+            for proposal in body_proposals(layouts.body, proposals.version)
+            if proposal.kind not in undone_kinds
         )
         result += whole_frame_choices(layouts, remaining_proposals, MAX_SECOND_COST)
     # A body created for one search must not cache its locations, which refer to it: that cycle would need the
     # collector.
     for location in (
-        struct_locations(layouts.body) if first_edit.field in WHOLE_FRAME_FIELDS else _find_struct_locations(layouts.body)
+        struct_locations(layouts.body)
+        if first_edit.field in WHOLE_FRAME_FIELDS
+        else _find_struct_locations(layouts.body)
     ):
         if not (reach := trace.reach(location)):
             continue
@@ -117,7 +121,9 @@ def _is_repetition(proposal: Proposal, first: Proposal) -> bool:
 def whole_frame_choices(layouts: FrameLayouts, proposals: Iterable[Proposal], max_prior: float) -> list[Choice]:
     """Return the proposals for the whole frame that would change it."""
     likely_proposals = (proposal for proposal in proposals if proposal.prior <= max_prior)
-    return [(proposal.prior, proposal, None) for proposal in likely_proposals if layouts.under(proposal).changes(layouts)]
+    return [
+        (proposal.prior, proposal, None) for proposal in likely_proposals if layouts.under(proposal).changes(layouts)
+    ]
 
 
 def _prior(choice: Choice) -> float:

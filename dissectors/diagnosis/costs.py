@@ -119,7 +119,9 @@ def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
         if end > frame.end:
             raise Misfit(pos)
         raw = frame.data[pos:end]
-        frame.cost += value_costs.KNOWN_WORD_COST if raw in frame.words else value_costs.count_cost(size) + text_cost(raw)
+        frame.cost += (
+            value_costs.KNOWN_WORD_COST if raw in frame.words else value_costs.count_cost(size) + text_cost(raw)
+        )
         return end
 
     return read_text

@@ -89,7 +89,9 @@ def diagnose(
     is_fully_read = message.error is None and message.end == len(message.frame)
     if is_fully_read and not _is_doubtful(message):
         return None
-    known_words = frozenset(_encoded_strings(request.body)) if request is not None and request.error is None else frozenset()
+    known_words = (
+        frozenset(_encoded_strings(request.body)) if request is not None and request.error is None else frozenset()
+    )
     candidates, right_cost = search(
         message.frame,
         right,

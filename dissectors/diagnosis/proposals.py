@@ -40,7 +40,13 @@ class Proposal:
     __slots__ = ("_steps", "arguments", "field", "kind", "prior", "step", "target")
 
     def __init__(
-        self, kind: str, field: str, arguments: tuple[Any, ...], prior: float, step: int = 0, target: Field | None = None
+        self,
+        kind: str,
+        field: str,
+        arguments: tuple[Any, ...],
+        prior: float,
+        step: int = 0,
+        target: Field | None = None,
     ) -> None:
         self.kind = kind
         self.field = field
@@ -152,7 +158,7 @@ def _name(path: str) -> str:
 
 
 def header_version_of(name: str, version: int) -> int:
-    """Return the header version that belongs to a version of a message; 0 for payloads, which have no header."""
+    """Return the header version that belongs to a version of a message; 0 for payloads."""
     if not name.endswith(("Request", "Response")):
         return 0
     is_request = name.endswith("Request")

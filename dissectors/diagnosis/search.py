@@ -246,7 +246,7 @@ class Search:
         self._best = min(self._best, cost)
 
     def _is_convincing(
-        self, fixed: float, per_byte: float, rarity: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
+        self, fixed: float, per_byte: float, max_prior: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         max_cost = fixed + per_byte * self._size
@@ -254,7 +254,7 @@ class Search:
             candidate
             for candidate in self._found
             if candidate[0] < max_cost
-            and candidate[1] < rarity
+            and candidate[1] < max_prior
             and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
         ]
         return bool(candidates) and (
@@ -269,7 +269,7 @@ class Search:
         return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
 
     def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
-        """Read the frame under a choice on top of a base; with `element`, apply the choice only to that array element."""
+        """Read the frame under a choice on top of a base; with `element`, apply it only to that array element."""
         prior, proposal, location = choice
         if element is not None:
             prior += ONE_TAG_BUFFER_COST if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT_COST

@@ -108,8 +108,8 @@ class _StructProposer:
             (index for index, name in enumerate(self._names) if self._names.count(name) > 1), self._last_index + 1
         )
 
-    def proposals(self, name: str) -> list[Proposal]:
-        """Return the edits of the struct, which belongs to the message `name`."""
+    def proposals(self, message_name: str) -> list[Proposal]:
+        """Return the edits of the struct, which belongs to the message `message_name`."""
         for index, field in enumerate(self._struct.fields[: self._reach]):
             self._propose_missing(index, field)
             if field.name == THROTTLE_TIME or self._max_prior >= UNUSUAL_INDEX_PRIOR:
@@ -119,7 +119,7 @@ class _StructProposer:
                 self._propose_encodings(index, field)
         self._propose_other_versions()
         self._propose_tags()
-        self._propose_without_length(name)
+        self._propose_without_length(message_name)
         return self._proposed
 
     def _propose(
@@ -192,11 +192,15 @@ class _StructProposer:
         if field.length is not None and not field.nullable and (field.struct is None or field.array):
             yield "null_in_non_nullable", name, self._other_versions.nullable.get(name), 5.0
 
-    def _propose_without_length(self, name: str) -> None:
+    def _propose_without_length(self, message_name: str) -> None:
         """Propose payloads of group protocols without their length prefix."""
         path_prefix = self._path_prefix.replace("[]", "")
         for index, field in enumerate(self._struct.fields[: self._reach]):
-            if field.type == "bytes" and not field.array and (reader := reader_of(name, path_prefix + field.name)):
+            if (
+                field.type == "bytes"
+                and not field.array
+                and (reader := reader_of(message_name, path_prefix + field.name))
+            ):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
                         self._propose(

@@ -21,7 +21,7 @@ from dissectors.wire.node import Node
 
 
 class SpanSet:
-    """Half-open spans, and whether another one overlaps any of them, in the time of a binary search."""
+    """A set of half-open spans that finds overlaps with another span by binary search."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         self._starts: list[int] = []

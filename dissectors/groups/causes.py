@@ -113,7 +113,9 @@ def cause_of_epoch(group: GroupHistory, lane: Lane, expired: list[Lane]) -> Reba
     elif lane.state is MembershipState.JOINING or lane.generation <= 0:
         cause = RebalanceCause(CauseKind.JOIN, lane.key, f"{lane.label} joined")
     elif expired:
-        cause = RebalanceCause(CauseKind.COORDINATOR, expired[0].key, f"the session of {_member_names(expired)} expired")
+        cause = RebalanceCause(
+            CauseKind.COORDINATOR, expired[0].key, f"the session of {_member_names(expired)} expired"
+        )
     else:
         cause = RebalanceCause(CauseKind.COORDINATOR, "", "the coordinator began it")
     group.leaver, group.joiner, group.rejoin_signaled = None, None, False

@@ -35,9 +35,9 @@ _SEVERITIES = {explanations.REJOIN: "info", **dict.fromkeys(explanations.COORDIN
 class ConsumerGroups:
     """Follows groups: members, generations, rebalances and stalls. Bodies and bytes of frames are not needed.
 
-    Each method applies the next thing that happened, with its `row`, a number that the caller chooses, and its time `at`
-    (ns). Frames that are not about a group are ignored. The `MAX_GROUPS` most recently active groups are kept. Without
-    `timeline`, lanes keep no events, but stalls are still detected.
+    Each method applies the next thing that happened, with its `row`, a number that the caller chooses, and its time
+    `at` (ns). Frames that are not about a group are ignored. The `MAX_GROUPS` most recently active groups are kept.
+    Without `timeline`, lanes keep no events, but stalls are still detected.
     """
 
     def __init__(self, *, timeline: bool) -> None:
@@ -115,7 +115,7 @@ class ConsumerGroups:
                 self._may_have_lost = True
 
     def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
-        """Apply a gap: frames of a connection (None: of all) were not observed; with `responses`, some may be responses."""
+        """Apply a gap: frames of a connection (None: all) are missing; some may be `responses`."""
         for lane, event, _ in self._unanswered.remove(connection_id) if responses else ():
             event.until = at
             lane.in_flight.pop(event.row, None)
@@ -134,7 +134,7 @@ class ConsumerGroups:
         self._may_have_lost = False
 
     def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
-        """Apply a finding without a frame to the groups of its connection that it names, otherwise to its only group."""
+        """Apply a finding without a frame to the groups of its connection that it names, or to its only group."""
         lanes = self._lanes.lanes_of(connection_id)
         named_lanes = [(group, lane) for group, lane in lanes if repr(group.id) in finding.message]
         for group, lane in named_lanes or (lanes if len(lanes) == 1 and finding.code[:1] == "S" else []):
@@ -194,7 +194,7 @@ def _is_garbled(frame: GroupFrame) -> bool:
 
 
 def _kind_of_epoch(epoch: int | None) -> EventKind:
-    """Return what a heartbeat does, by its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (static member)."""
+    """Return what a heartbeat does by its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (if static)."""
     if epoch == 0:
         return EventKind.JOIN
     return EventKind.HEARTBEAT if epoch is None or epoch > 0 else EventKind.LEAVE

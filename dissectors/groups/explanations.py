@@ -76,7 +76,9 @@ UNKNOWN_MEMBER = Error.UNKNOWN_MEMBER_ID.name
 STALE_GENERATION_ERRORS = _error_names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 
 #: The broker is not the coordinator, or not ready to be.
-COORDINATOR_ERRORS = _error_names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
+COORDINATOR_ERRORS = _error_names(
+    Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS
+)
 
 #: Errors of records or a share session, after which the member continues; rules of family Q explain them.
 SHARE_SESSION_ERRORS = _error_names(

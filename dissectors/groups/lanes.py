@@ -155,4 +155,6 @@ def label(client_id: str, member_id: str) -> str:
         abbreviation = f"{suffix[: -_UUID_LENGTH - 1][: _LABEL_LENGTH // 2]}-{suffix[-_UUID_LENGTH:][:4]}"
     else:
         abbreviation = suffix[:6]
-    return printable_text(f"{client_id[: _LABEL_LENGTH - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"
+    return (
+        printable_text(f"{client_id[: _LABEL_LENGTH - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"
+    )

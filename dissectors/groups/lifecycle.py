@@ -99,7 +99,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
 
 
 def _record_coordinator(group: GroupHistory, server: str, at: int, row: int) -> None:
-    """Record that a broker answered as the coordinator. A change is reported only after an error or a closed connection."""
+    """Record that a broker answered as coordinator. Report a change only after an error or a closed connection."""
     if server != group.coordinator:
         if group.coordinator and (group.coordinator_errors is not None or group.closed_at >= group.coordinator_seen_at):
             end_stalls(group, [waits.coordinator_move_stall(group, server, at, row)], at)

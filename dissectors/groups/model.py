@@ -237,7 +237,9 @@ class Lane(Struct):
     heartbeat_gaps: list[int] = field(default_factory=list)  # between its last heartbeats (ns)
     commits: int = 0
     commit_at: int = 0
-    assigned: frozenset[TopicPartition] | None = None  # in the last heartbeat response that had an assignment, if any was observed
+    assigned: frozenset[TopicPartition] | None = (
+        None  # in the last heartbeat response that had an assignment, if any was observed
+    )
     disturbance: Disturbance | None = None  # the rebalances that its process has caused in a row
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     transitions: list[Event] = field(default_factory=list)  # events that change the membership
@@ -276,7 +278,7 @@ class RebalanceInProgress(Struct):
 
 
 class PendingId(Struct):
-    """A member id that the coordinator assigned but that no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
+    """A member id that the coordinator assigned but no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
 
     at: int
     row: int

@@ -20,8 +20,8 @@ from dissectors.groups.model import (
 from dissectors.groups.stalls import members, waits
 from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 
-#: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame with more bytes than
-#: this, not counting names, is the leader's. In frames of several clients, leaders had at least 52, others at most 7.
+#: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame with more bytes
+#: than this, not counting names, is the leader's. With several clients, leaders had at least 52, others at most 7.
 LEADER_MIN_BYTES = 30
 
 
@@ -158,8 +158,8 @@ def _find_expired_member(group: GroupHistory, lane: Lane) -> Lane | None:
     """Return the lost member whose session probably expired, if no visible member caused the epoch of `lane`."""
     if group.leaver is not None or lane.generation <= 0:
         return None
-    lost = [member for member in group.lanes_in_state(MembershipState.LOST) if member.end_reason]
-    return min(lost, key=_heartbeat_at, default=None)
+    lost_members = [member for member in group.lanes_in_state(MembershipState.LOST) if member.end_reason]
+    return min(lost_members, key=_heartbeat_at, default=None)
 
 
 def _heartbeat_at(lane: Lane) -> int:

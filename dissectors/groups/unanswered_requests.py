@@ -15,7 +15,7 @@ UnansweredRequest: TypeAlias = tuple[Lane, Event, int | None]
 
 
 class UnansweredRequests:
-    """Requests in flight by connection and offset, which identify a request even if its correlation id is used twice."""
+    """Requests in flight by connection and offset, which identify a request even if correlation ids are reused."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -97,8 +97,8 @@ class Message(Struct):
     """A decoded frame. Offsets count from its length prefix.
 
     `body` is partial if `error` is set, and empty if `opaque` gives the reason why the schemas cannot decode it. `end`
-    is one past the last byte read; later bytes belong to no field of `layout`. If `diagnosis` is set, layouts and values
-    are those of the diagnosis.
+    is one past the last byte read; later bytes belong to no field of `layout`. If `diagnosis` is set, layouts and
+    values are those of the diagnosis.
     """
 
     frame: bytes
@@ -201,8 +201,8 @@ def api_name(api_key: int) -> str:
 def read_request(frame: bytes) -> Message:
     """Decode a request frame, including its length prefix. Never raises.
 
-    If the schemas do not have the version, only the header is decoded, as version 1, because later header versions start
-    with its fields.
+    If the schemas do not have the version, only the header is decoded, as version 1, because later header versions
+    start with its fields.
     """
     if len(frame) < 12:
         header_layout = layout("RequestHeader", 1)
@@ -349,14 +349,14 @@ class Tree:
         return by_name.get(name)
 
 
-#: The number of nodes that are searched without an index.
+#: The most nodes that are searched without an index.
 _MAX_UNINDEXED_NODES = 16
 
 
 def walk_message(message: Message, *, most_nodes: int = MAX_NODES) -> Tree:
     """Decode a message again, with the span of each field in the frame.
 
-    The tree is partial, and its `error` is `TooManyElements`, if the body would have more than `most_nodes`.
+    If the body would have more than `most_nodes` nodes, the tree is partial, and its `error` is `TooManyElements`.
     """
     frame = message.frame
     nodes = [Node("size", 0, min(4, len(frame)), int.from_bytes(frame[:4], "big", signed=True))]

@@ -195,7 +195,10 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
         raise cursor.fail(f"length is {size}", start, "length")
     if size > remaining:
         raise cursor.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", start, "length")
-    outer_end, cursor.end = cursor.end, cursor.pos + size  # not restored after an error, because an error ends the batch
+    outer_end, cursor.end = (
+        cursor.end,
+        cursor.pos + size,
+    )  # not restored after an error, because an error ends the batch
     cursor.fixed("attributes", "b")
     timestamp_delta = cursor.varint("timestamp_delta", 64)
     timestamp_delta.meaning = str(header["base_timestamp"] + timestamp_delta.value)

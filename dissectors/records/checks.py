@@ -101,7 +101,7 @@ class _Examination:
                 self.last_offset = base_offset + batch.last_offset_delta
 
     def check_offset(self, index: int) -> None:
-        """In a broker's log, check that the offset of the batch at this index, if any, is above that of the previous one."""
+        """In a broker's log, check that the offset of the batch at `index`, if any, is above the previous offset."""
         if self.produced or index >= len(self.batches):
             return
         batch = self.batches[index]

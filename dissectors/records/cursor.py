@@ -16,8 +16,8 @@ from dissectors.wire.primitives import Irregularity
 class Cursor:
     """A position in ``data[pos:end]``, and the nodes read so far.
 
-    In decompressed data, every node covers `span`, the compressed bytes in the frame, and errors point to its start. After
-    an error, `pos` is at the field that could not be read.
+    In decompressed data, every node covers `span`, the compressed bytes in the frame, and errors point to its start.
+    After an error, `pos` is at the field that could not be read.
     """
 
     def __init__(self, data: bytes, pos: int, end: int, span: tuple[int, int] | None = None) -> None:

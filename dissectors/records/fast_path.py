@@ -11,8 +11,8 @@ from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 def read_records(data: bytes, header: dict[str, Any], max_records: int | None = None) -> list[dict[str, Any]]:
     """Decode all records, or the first `max_records`.
 
-    Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong. Positions only grow, so
-    comparing them with the end of the record and the end of the data detects overruns.
+    Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong. Positions only grow,
+    so comparing them with the end of the record and the end of the data detects overruns.
     """
     base_offset, base_timestamp = header["base_offset"], header["base_timestamp"]
     records: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """The encoding of each field of a record; None means that the field is left out. `departs` is the first wrong field.
+    """The encoding of each field of a record, None if the field is left out. `departs` is the first wrong field.
 
     Encodings: ``zigzag`` (the right one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
     is 0); ``int32``, ``int64``.

@@ -49,8 +49,8 @@ def decode(
         and records. A record: offset (absolute), in format 1 timestamp, key, value; crc and crc_valid only for a
         wrong CRC inside a wrapper; create_timestamp as above.
 
-        Bad bytes: ``error`` is a sentence that names the field. `records` has the records before the error, in a wrapper
-        of format 1 with their relative offsets. A truncated end, which Fetch allows, becomes a last entry with
+        Bad bytes: ``error`` is a sentence that names the field. `records` has the records before the error, in a
+        wrapper of format 1 with their relative offsets. A truncated end, which Fetch allows, becomes a last entry with
         ``truncated`` (its size in bytes). Bytes in which no batch can be found become an entry with ``error`` and
         ``unread`` (their size in bytes). Both have base_offset, batch_length and magic if present, and so does a
         batch that is too short for its header.

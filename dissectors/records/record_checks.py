@@ -42,7 +42,7 @@ SEQUENCES = 1 << 31
 
 
 class BatchSpan(NamedTuple):
-    """The position of a batch in its field, and its header, of which messages of formats 0 and 1 have only some fields."""
+    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some of it."""
 
     start: int
     end: int
@@ -85,11 +85,11 @@ class Payload:
         if self.compressed:
             self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
+    def locate(self, start: int, end: int) -> tuple[int, int]:
         """Return where bytes of the records are in the field: all compressed bytes if the records are compressed."""
         return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
 
-    def records(self, count: int) -> list[dict[str, Any]]:
+    def read_records(self, count: int) -> list[dict[str, Any]]:
         """Return the records as `dissectors.records.decode` does, but with deltas as offsets and timestamps.
 
         Raises:
@@ -97,7 +97,7 @@ class Payload:
         """
         return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
 
-    def field(self, index: int, name: str) -> tuple[int, int]:
+    def field_span(self, index: int, name: str) -> tuple[int, int]:
         """Return the span of a field of a record; all earlier records must decode."""
         pos = 0
         for _ in range(index):
@@ -105,7 +105,7 @@ class Payload:
             pos += size
         node = next(_walk_record(self.data, pos))
         field_node = next(child for child in node.children if child.name == name)
-        return self.span(field_node.start, field_node.end)
+        return self.locate(field_node.start, field_node.end)
 
 
 def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
@@ -122,7 +122,7 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
     if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header_fault(data, index, batch)):
         yield fault
     try:
-        records = payload.records(batch.records_count)
+        records = payload.read_records(batch.records_count)
     except (Irregularity, IndexError):
         fault = _codec_fault(data, index, batch) or _double_compression_fault(index, batch, payload)
         if fault := fault or _unreadable_fault(data, index, batch, payload):
@@ -220,7 +220,7 @@ def _delta_faults(
         if mismatch is not None:
             record_index, expected = mismatch
             text = f"record {record_index} has offset delta {offsets[record_index]}, should be {expected}"
-            span = payload.field(record_index, "offset_delta")
+            span = payload.field_span(record_index, "offset_delta")
             field_path = (str(index), "records", str(record_index), "offset_delta")
             yield Fault(FaultKind.OFFSETS, field_path, *span, text, expected, str(offsets[record_index]), proven=False)
             return
@@ -251,7 +251,7 @@ def _first_wrong_delta(offsets: list[int], expected: list[int] | None) -> tuple[
 
 
 def _timestamp_fault(index: int, batch: BatchSpan, payload: Payload, record_index: int, delta: int) -> Fault:
-    span = payload.field(record_index, "timestamp_delta")
+    span = payload.field_span(record_index, "timestamp_delta")
     path = (str(index), "records", str(record_index), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
     if timestamp < -1 or timestamp >= _INT64:
@@ -285,9 +285,9 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
             return Fault(FaultKind.COUNT, count_path, *count_span, text, str(readable_count + later_count), str(count))
         remaining = len(payload.data) - pos
         text = f"{count_text(remaining, 'byte')} left in the batch after its {count_text(count, 'record')}"
-        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + remaining), text)
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.locate(pos, pos + remaining), text)
     path = (str(index), "records", str(readable_count), *error.path)
-    span = payload.span(error.offset, _varint_end(payload.data, error.offset))
+    span = payload.locate(error.offset, _varint_end(payload.data, error.offset))
     if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
         text = f"the key of header {error.path[1]} of record {readable_count} is null"
         return Fault(FaultKind.HEADER_KEY, path, *span, text, got=error.message.removeprefix("length is "))

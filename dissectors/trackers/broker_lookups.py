@@ -60,7 +60,7 @@ class BrokerLookup:
     identical: int = 0
     since: int = 0
     last: int = 0
-    answer: int = 0
+    answer_hash: int = 0
     reached: frozenset[tuple[str, int]] | None = None
     undecodable_at: int = 0
 
@@ -146,8 +146,8 @@ class BrokerLookups:
         if at - lookup.since > WINDOW:
             lookup.since, lookup.answers, lookup.identical = at, 0, 0
         lookup.answers += 1
-        lookup.identical = lookup.identical + 1 if response_hash == lookup.answer else 1
-        lookup.answer = response_hash
+        lookup.identical = lookup.identical + 1 if response_hash == lookup.answer_hash else 1
+        lookup.answer_hash = response_hash
 
 
 def _names_target(message: Message, request_body: dict[str, Any]) -> bool:

@@ -142,8 +142,8 @@ class InFlight:
         self._suspect_request = -1
         self._server_free_at = 0
         self._last_frame_at = 0
-        self._lost = False
-        self._expected: set[str] = set()
+        self._framing_lost = False
+        self._pending_deadlines: set[str] = set()
         self._latest_id = 0
         self._late_offset = -1
 
@@ -154,11 +154,11 @@ class InFlight:
         elif isinstance(event, RequestReceived):
             self._observe_request(event, connection)
         elif isinstance(event, ConnectionEnded):
-            for code in self._expected:
+            for code in self._pending_deadlines:
                 connection.met(code, connection.connection_id)
         else:
-            self._lost = self._lost or isinstance(event, FramingLost)
-            if self._lost or event.direction is Direction.RESPONSE:
+            self._framing_lost = self._framing_lost or isinstance(event, FramingLost)
+            if self._framing_lost or event.direction is Direction.RESPONSE:
                 self.waiting.clear()  # their responses may be among the lost bytes
                 self.overtaken.clear()
                 self._given_up.clear()
@@ -182,7 +182,7 @@ class InFlight:
 
     def take_late_request(self, at: int, connection: ConnectionState) -> RequestReceived | None:
         """Return the oldest request if it is late at a deadline and not yet reported; set the next deadline."""
-        self._expected.discard(LATE_DEADLINE)
+        self._pending_deadlines.discard(LATE_DEADLINE)
         oldest = self.oldest(connection)
         if oldest is None:
             return None
@@ -198,20 +198,20 @@ class InFlight:
 
     def take_overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
         """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
-        self._expected.discard(code)
-        late: list[RequestReceived] = []
+        self._pending_deadlines.discard(code)
+        overdue: list[RequestReceived] = []
         free_at, timeouts = self._server_free_at, connection.run.state(RebalanceTimeouts)
         for request in list(self.waiting.values()):
             free_at = max(free_at, request.at) + allowed_ms(request.message, timeouts) * _MS
             due, deadline = free_at + OVERDUE_AFTER, self._deadline_code(request)
             if due <= at and deadline == code:
-                late.append(self._remove(request.message.correlation_id))
+                overdue.append(self._remove(request.message.correlation_id))
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
-            elif deadline not in self._expected:
+            elif deadline not in self._pending_deadlines:
                 self._set_deadline(deadline, max(due, at), connection)
         is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
-        return [] if is_unproven or self.explains_problems(at) else late
+        return [] if is_unproven or self.explains_problems(at) else overdue
 
     def take_skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
         """Remove and return the requests that the server has skipped at a deadline; set the deadline for the next ones.
@@ -229,7 +229,7 @@ class InFlight:
             due = min(overtaking.due for overtaking in self.overtaken.values())
             self._set_deadline(OVERTAKEN_DEADLINE, due, connection)
         else:
-            self._expected.discard(OVERTAKEN_DEADLINE)
+            self._pending_deadlines.discard(OVERTAKEN_DEADLINE)
         return [] if self.explains_problems(at) else skipped_requests
 
     def _observe_request(self, event: RequestReceived, connection: ConnectionState) -> None:
@@ -254,7 +254,7 @@ class InFlight:
             self._acks0_ids.append(correlation_id)
             self._unacknowledged = True
             return
-        if self._lost:
+        if self._framing_lost:
             return
         waiting = self.waiting
         if correlation_id in waiting:
@@ -274,15 +274,15 @@ class InFlight:
             if self._unacknowledged
             else OVERDUE_OTHER
         )
-        if code not in self._expected:
+        if code not in self._pending_deadlines:
             self._set_deadline(code, at + OVERDUE_AFTER, connection)
-        if LATE_DEADLINE not in self._expected:
+        if LATE_DEADLINE not in self._pending_deadlines:
             self._set_deadline(LATE_DEADLINE, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message
         if request is None or message is None:
-            self.stray = None if event.damaged or self._lost else self._classify_stray(event)
+            self.stray = None if event.damaged or self._framing_lost else self._classify_stray(event)
         else:
             self.awaited = self.waiting.get(event.correlation_id) is request
             if self.overtaken or self.late_after:
@@ -330,7 +330,7 @@ class InFlight:
                 hold_ns = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
                 due = at + SKIPPED_AFTER + min(hold_ns, MAX_HOLD)
                 self.overtaken[correlation_id] = Overtaking(newer, at, due)
-                if OVERTAKEN_DEADLINE not in self._expected:
+                if OVERTAKEN_DEADLINE not in self._pending_deadlines:
                     self._set_deadline(OVERTAKEN_DEADLINE, due, connection)
 
     def _classify_stray(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
@@ -353,7 +353,7 @@ class InFlight:
         return OVERDUE_BLOCKED if message.correlation_id in self._blocked else OVERDUE_OTHER
 
     def _set_deadline(self, code: str, due: int, connection: ConnectionState) -> None:
-        self._expected.add(code)
+        self._pending_deadlines.add(code)
         connection.expect(code, connection.connection_id, by=due)
 
 

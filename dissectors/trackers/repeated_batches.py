@@ -76,13 +76,13 @@ class RepeatedBatches:
 
     def __init__(self) -> None:
         self._stuck: list[StuckPartition] = []
-        self._counted = -1
+        self._counted_offset = -1
         self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MAX_PARTITIONS)
 
     def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
         """Return the stuck partitions in a response, which is counted on the first call."""
-        if event.offset != self._counted:
-            self._counted, self._stuck = event.offset, []
+        if event.offset != self._counted_offset:
+            self._counted_offset, self._stuck = event.offset, []
             self._observe(event, connection)
         return self._stuck
 
@@ -137,12 +137,15 @@ def _read_contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> B
     if request_body.get("isolation_level") != _READ_COMMITTED:
         aborted = set()
     offsets = [record["offset"] for batch in batches for record in batch["records"]]
-    newest = [
+    application_offsets = [
         record["offset"]
         for batch in batches
         if not batch["is_control"] and not (batch["is_transactional"] and batch["producer_id"] in aborted)
         for record in batch["records"]
     ]
     return BatchContents(
-        batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(offsets, default=-1)
+        batches[0]["base_offset"],
+        batches[-1]["last_offset"],
+        max(application_offsets, default=-1),
+        max(offsets, default=-1),
     )

@@ -139,13 +139,18 @@ class OpenTransactions:
         return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
     def note_batch(
-        self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState
+        self,
+        name: str,
+        id_and_epoch: tuple[int, int],
+        topic_partition: TopicPartition,
+        at: int,
+        connection: ConnectionState,
     ) -> None:
         """Record the first transactional batch (producer id, epoch) of an epoch in a partition; see `is_outside`."""
         producer = self._find_or_add(name)
-        if producer.producer_id != batch[0] or producer.epoch < batch[1]:
-            producer.producer_id, producer.epoch = batch
-        elif producer.epoch > batch[1]:
+        if producer.producer_id != id_and_epoch[0] or producer.epoch < id_and_epoch[1]:
+            producer.producer_id, producer.epoch = id_and_epoch
+        elif producer.epoch > id_and_epoch[1]:
             return  # from a fenced producer
         producer.note_request(at, connection)
         self._begin_transaction(producer, at, connection)

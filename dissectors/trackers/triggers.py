@@ -147,7 +147,7 @@ class Dispatch(Generic[SubscriberT]):
     """
 
     def __init__(self, listeners: Callable[[], Iterable[tuple[SubscriberT, tuple[Trigger, ...], str]]]) -> None:
-        self._all = functools.cache(lambda: tuple(listeners()))
+        self._cached_listeners = functools.cache(lambda: tuple(listeners()))
         self._by_api = functools.cache(self._index_triggers)
         self._cached_subscribers = functools.lru_cache(_MAX_CACHED)(self._find_subscribers)
         self._cached_matching = functools.lru_cache(_MAX_CACHED)(self._find_matching)
@@ -184,7 +184,7 @@ class Dispatch(Generic[SubscriberT]):
     def _find_matching(self, event_kind: _EventKind) -> tuple[tuple[SubscriberT, int, str], ...]:
         """Return the subscribers, each with the flags of which a frame needs at least one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
-        triggers_by_api, subscribers = self._by_api(), self._all()
+        triggers_by_api, subscribers = self._by_api(), self._cached_listeners()
         triggers: dict[int, list[int]] = {}
         for api in {event_kind.api if is_frame else None, None}:
             for subscriber_index, trigger in triggers_by_api.get((event_kind.kind, api), ()):
@@ -202,7 +202,7 @@ class Dispatch(Generic[SubscriberT]):
     def _index_triggers(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
         """Return the triggers by event and API (None: any), each with the index of its subscriber."""
         index: dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]] = {}
-        for subscriber_index, (_, triggers, _) in enumerate(self._all()):
+        for subscriber_index, (_, triggers, _) in enumerate(self._cached_listeners()):
             for trigger in triggers:
                 for event in trigger.events:
                     for api in trigger.apis if event in FRAME_EVENTS and trigger.apis else (None,):
@@ -212,7 +212,7 @@ class Dispatch(Generic[SubscriberT]):
     def _index_deadlines(self) -> dict[str, tuple[SubscriberT, ...]]:
         return {
             trigger.deadline or code: (listener,)
-            for listener, triggers, code in self._all()
+            for listener, triggers, code in self._cached_listeners()
             for trigger in triggers
             if DeadlinePassed in trigger.events
         }

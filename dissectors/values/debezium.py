@@ -1,4 +1,4 @@
-"""Debezium's change events: what a row was before and after, where the change comes from, and its kind."""
+"""Debezium's change events: a row before and after a change, the source of the change, and its kind."""
 
 from __future__ import annotations
 

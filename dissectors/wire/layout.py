@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A message or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
+    """A message, or a struct inside one: its fields in wire order, then the tag buffer if `flexible`.
 
     Layouts are immutable: an edit returns a new one. `tag_fault` is an error that an edit puts into the tag buffer:
     ``order`` (tags in descending order), ``twice`` (a second, empty buffer), ``size N D`` (the size of
@@ -131,12 +131,12 @@ def snake_case(name: str) -> str:
     return _WORD.sub("_", name).lower()
 
 
-#: The layouts of messages for which Kafka has code, not definitions, by name and version.
+#: The layouts of messages that Kafka implements in code, without a definition, by name and version.
 _CODE_DEFINED: dict[str, Mapping[int, Layout]] = {}
 
 
 def define(name: str, layouts: Mapping[int, Layout]) -> None:
-    """Add a message that the schemas do not have: its layout at each version."""
+    """Add a message that is not in the schemas, with its layout at each version."""
     _CODE_DEFINED[name] = layouts
 
 
@@ -176,7 +176,7 @@ def resolve(message: Mapping[str, Any], version: int) -> Layout:
     return _build_struct((message["name"],), message["fields"], version, flexible)
 
 
-#: Interned by path and content: versions of a message share equal fields and structs, and what is cached on them.
+#: Interned by path and content: versions of a message share equal fields and structs, and the results cached on them.
 _fields: dict[tuple[Any, ...], Field] = {}
 _layouts: dict[tuple[Any, ...], Layout] = {}
 
@@ -189,7 +189,7 @@ def _build_struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], v
             continue
         field = _build_field(path, definition, version, flexible)
         (untagged if field.tag is None else tagged).append(field)
-    tagged.sort(key=lambda made: made.tag or 0)
+    tagged.sort(key=lambda tagged_field: tagged_field.tag or 0)
     struct = Layout(path[-1], tuple(untagged), flexible, tuple(tagged))
     return _layouts.setdefault((path, flexible, *map(id, untagged), None, *map(id, tagged)), struct)
 

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             args = _parse(sys.argv[1:] if argv is None else argv)
             status: int = args.run(args)
-        finally:  # also if argparse exits after it has printed help
+        finally:  # even if argparse exits after printing help
             sys.stdout.flush()
     except UserError as error:
         warn(str(error))
@@ -96,7 +96,7 @@ class _Parser(argparse.ArgumentParser):
 
     @property
     def more(self) -> str:
-        """The command that shows the options."""
+        """The command that lists the options."""
         return f"{self.prog} --help"
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]

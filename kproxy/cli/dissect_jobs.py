@@ -47,7 +47,9 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
     """
     # Other values are parsers and functions, which cannot be sent to another process.
     sendable_types = (str, int, list, type(None))
-    options = argparse.Namespace(**{name: value for name, value in vars(args).items() if isinstance(value, sendable_types)})
+    options = argparse.Namespace(
+        **{name: value for name, value in vars(args).items() if isinstance(value, sendable_types)}
+    )
     workers = ProcessPoolExecutor(min(args.jobs, len(inputs)), mp_context=get_context("spawn"))
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         try:

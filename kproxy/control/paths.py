@@ -42,7 +42,9 @@ class AmbiguousProxyError(ControlError):
         for candidate in proxy.greeting.listeners:
             others = (other for other in self.proxies if other is not proxy)
             if not any(
-                _is_reachable_at(candidate.listen, listener.listen) for other in others for listener in other.greeting.listeners
+                _is_reachable_at(candidate.listen, listener.listen)
+                for other in others
+                for listener in other.greeting.listeners
             ):
                 return candidate.listen
         return str(proxy.path)
@@ -90,14 +92,14 @@ def find(address: str) -> RunningProxy:
     """
     proxies = list_proxies()
     matches = [
-        proxy for proxy in proxies if any(_is_reachable_at(address, listener.listen) for listener in proxy.greeting.listeners)
+        proxy
+        for proxy in proxies
+        if any(_is_reachable_at(address, listener.listen) for listener in proxy.greeting.listeners)
     ]
     if len(matches) == 1:
         return matches[0]
     if matches:
-        message = (
-            f"several proxies listen on {address}: {_describe_proxies(matches)}; pass the HOST:PORT of one"
-        )
+        message = f"several proxies listen on {address}: {_describe_proxies(matches)}; pass the HOST:PORT of one"
         raise AmbiguousProxyError(message, matches)
     found_text = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
     raise ControlError(f"no kproxy listens on {address}{found_text}")

@@ -97,8 +97,8 @@ class ControlServer:
         """Start sending lines to a viewer."""
         if frames:
             self.inspector.frames = True  # so that the backlog also has frames
-        # To ask workers for open connections is to publish lines that wait for them. These lines reach the backlog
-        # before it is read, so this viewer gets them from there; only then does it start to watch.
+        # Asking workers for their open connections also makes pending lines arrive, which are published at once. They
+        # reach the backlog before it is read, so this viewer gets them from there and starts watching only afterwards.
         recent = list(self._backlog.lines(self.inspector, frames=frames)) if backlog else []
         viewer.watching, viewer.frames, viewer.payloads = True, frames, payloads
         self._update_watching()

@@ -22,7 +22,7 @@ class FirstReports:
         self._replaced: BoundedDict[tuple[Place, str], Place] = BoundedDict(MAX_CAUSES)
 
     def is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line, *, at: int) -> bool:
-        """Return whether a finding is the first of its cause, or the first in an hour; if not, note a repeat in its line.
+        """Return whether a finding is the first of its cause, or the first in an hour; if not, add a repeat to `line`.
 
         A finding without a cause (``""``) is always new.
         """

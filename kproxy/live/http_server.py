@@ -62,7 +62,7 @@ class HttpServer:
         respond: Returns the response to a request.
         on_failure: Takes an exception that `respond` raises; the client gets status 500.
         methods: The methods that are accepted.
-        most_body_bytes: The largest size of a request's body, which needs a Content-Length.
+        max_body_bytes: The largest size of a request's body, which needs a Content-Length.
         lifetime_s: The longest duration of a connection.
     """
 
@@ -73,13 +73,13 @@ class HttpServer:
         on_failure: Callable[[Exception], None],
         *,
         methods: Sequence[str] = ("GET", "HEAD"),
-        most_body_bytes: int = 0,
+        max_body_bytes: int = 0,
         lifetime_s: float = LIFETIME_S,
     ) -> None:
         self._respond = respond
         self._on_failure = on_failure
         self._methods = methods
-        self._most_body_bytes = most_body_bytes
+        self._max_body_bytes = max_body_bytes
         self._lifetime_s = lifetime_s
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}  # the oldest first
@@ -161,7 +161,7 @@ class HttpServer:
             raise _BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {' or '.join(self._methods)}")
         rows = (row.partition(":") for row in head[line.end() :].decode("latin-1").split("\n"))
         headers = {name.lower(): value.strip() for name, colon, value in rows if colon}
-        if self._most_body_bytes:
+        if self._max_body_bytes:
             body = await self._read_body(sock, headers, body)
         return HttpRequest(method, path, query, headers, body)
 
@@ -171,9 +171,9 @@ class HttpServer:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or not length.isascii():
             raise _BadRequest(HTTPStatus.BAD_REQUEST, "invalid Content-Length")
-        if len(length) > 18 or (size := int(length)) > self._most_body_bytes:
+        if len(length) > 18 or (size := int(length)) > self._max_body_bytes:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            raise _BadRequest(status, f"the body is longer than {self._most_body_bytes} bytes")
+            raise _BadRequest(status, f"the body is longer than {self._max_body_bytes} bytes")
         if len(body) < size and headers.get("expect", "").lower() == "100-continue":
             await self._loop.sock_sendall(sock, b"HTTP/1.1 100 Continue\r\n\r\n")
         received = bytearray(body)

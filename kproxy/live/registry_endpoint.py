@@ -43,7 +43,7 @@ async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list
         warn(f"the schema registry failed ({type(error).__name__}: {error}); this is a bug in kproxy")
 
     server = HttpServer(
-        sockets, respond, report, methods=_METHODS, most_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
+        sockets, respond, report, methods=_METHODS, max_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
     )
     try:
         yield server.addresses

@@ -78,7 +78,7 @@ class WorkerPool:
         self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when a worker has replied; then call `exchange`."""
+        """Return a file descriptor that becomes readable when a worker has replied; then call `exchange`."""
         return self._selector.fileno()
 
     @property

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from kproxy.proxy.sockets import name
+from kproxy.proxy.sockets import address_text
 
 _MAX_ACCEPTS_PER_EVENT: Final = 64  # after these, the event loop gets its turn
 
@@ -37,7 +37,7 @@ class Acceptor:
     ) -> None:
         self.family: int = sock.family
         self.address = sock.getsockname()
-        self.name = name(self.address, sock.family)
+        self.name = address_text(self.address, sock.family)
         self._socket = sock
         self._on_client = on_client
         self._on_shortage = on_shortage
@@ -77,4 +77,4 @@ class Acceptor:
                 self._on_shortage(error)
                 return
             accepted.setblocking(False)
-            self._on_client(accepted, name(peer, accepted.family))
+            self._on_client(accepted, address_text(peer, accepted.family))

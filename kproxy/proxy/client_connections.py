@@ -48,7 +48,7 @@ class ClientConnections:
     def totals(self) -> Totals:
         """A copy of the current counts."""
         totals = replace(self.closed)
-        for connection in self._connected_clients():
+        for connection in self._relayed_connections():
             totals.add(connection)
         return totals
 
@@ -76,7 +76,7 @@ class ClientConnections:
     def set_backpressure(self, active: bool) -> None:
         """Stop reading from all connections if `active`, otherwise resume."""
         self._has_backpressure = active
-        for connection in self._connected_clients():
+        for connection in self._relayed_connections():
             connection.set_backpressure(active)
 
     async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
@@ -88,7 +88,7 @@ class ClientConnections:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (now := loop.time()) < end and self._connections:
-            for connection in self._connected_clients():
+            for connection in self._relayed_connections():
                 total = connection.request_bytes + connection.response_bytes
                 last_total, since = last_totals.get(connection, (-1, now))
                 last_totals[connection] = total, since if total == last_total else now
@@ -110,10 +110,10 @@ class ClientConnections:
             if self._connections:
                 await asyncio.wait(list(self._connections), timeout=_GRACE_S)
         finally:
-            for connection in self._connected_clients():
+            for connection in self._relayed_connections():
                 connection.abort()
 
-    def _connected_clients(self) -> list[RelayedConnection]:
+    def _relayed_connections(self) -> list[RelayedConnection]:
         return [connection for connection in self._connections.values() if connection is not None]
 
     def _remove(self, task: asyncio.Task[None]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.own_addresses import OwnAddresses
 from kproxy.proxy.shortage import close_reason
-from kproxy.proxy.sockets import connect, name, set_tcp_options
+from kproxy.proxy.sockets import address_text, connect, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.failure import TlsError
@@ -44,7 +44,7 @@ class ConnectionSetup:
         self._accepted_at = time.time_ns()
         self._accepted = accepted
         self._client = client
-        self._local = name(accepted.getsockname(), accepted.family)
+        self._local = address_text(accepted.getsockname(), accepted.family)
         self._side = "client"  # the peer that the current step deals with
 
     @property
@@ -92,11 +92,17 @@ class ConnectionSetup:
         """Announce the connection to the tap; `upstream` is the socket connected to the server."""
         server = str(self.listener.upstream)
         if upstream is not None and self.listener.dial is None:
-            server = name(upstream.getpeername(), upstream.family)
+            server = address_text(upstream.getpeername(), upstream.family)
         tls = self.listener.tls.client is not None
         plaintext_upstream = tls and self.listener.tls.upstream is None and self.listener.dial is None
         return tap.open(
-            self._number, self._accepted_at, self._client, server, self._local, tls=tls, plaintext_upstream=plaintext_upstream
+            self._number,
+            self._accepted_at,
+            self._client,
+            server,
+            self._local,
+            tls=tls,
+            plaintext_upstream=plaintext_upstream,
         )
 
     def fail(self, tap: Tap, error: OSError | None) -> None:

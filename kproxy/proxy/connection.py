@@ -1,4 +1,4 @@
-"""A relayed connection: two connected sockets, each of which gets every byte read from the other."""
+"""A relayed connection: every byte read from one of two sockets is written to the other."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kproxy.proxy.address import Address
 from kproxy.proxy.bound_listeners import BoundListeners
-from kproxy.proxy.sockets import name, resolve
+from kproxy.proxy.sockets import address_text, resolve
 
 #: Connections of other programs can have the same local address if they lead elsewhere, but not this many in a row.
 MAX_ROUNDS: Final = 8
@@ -67,7 +67,7 @@ class OwnAddresses:
         if upstream.family == socket.AF_UNIX:
             yield
             return
-        local = name(upstream.getsockname(), upstream.family)
+        local = address_text(upstream.getsockname(), upstream.family)
         self._rounds[local] = self._rounds.get(client, 0) + 1
         try:
             yield

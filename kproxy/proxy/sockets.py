@@ -111,7 +111,7 @@ def reason(error: OSError) -> str:
     return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
-def name(sock_address: Any, family: int) -> str:
+def address_text(sock_address: Any, family: int) -> str:
     """Return an address from `getpeername` as text, as in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
     if family == socket.AF_UNIX:
         return str(UnixAddress(os.fsdecode(sock_address)))

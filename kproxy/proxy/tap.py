@@ -99,9 +99,7 @@ class Tap:
         self._table = table
         self._sample = sample
         self._figures = figures
-        self._outbox: Outbox = (
-            self._outbox_to(destination) if isinstance(destination, socket.socket) else destination
-        )
+        self._outbox: Outbox = self._outbox_to(destination) if isinstance(destination, socket.socket) else destination
         self._missed = MissedConnections()
         self._is_last = table is None  # no inspector will follow the current one
         self._announced = 0  # the number of the last inspector to which all connections were announced

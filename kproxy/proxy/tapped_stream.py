@@ -107,7 +107,7 @@ class TappedStream:
             return
         if self._connection.inspector != tap.inspector:
             self._connection.catch_up(at)
-        at_start = self._boundaries.between
+        at_start = self._boundaries.at_boundary
         ends = self._boundaries.ends(chunk)
         if ends:
             self._whole = self.size + ends[-1]

@@ -12,7 +12,7 @@ class SchemaSource(Protocol):
     """A source of schemas."""
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys or, as a sentence, why there is none. Never raises."""
+        """Return the schemas with these keys or, as a sentence, why there is none. Never raises."""
 
 
 class Sources:

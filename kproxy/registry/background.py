@@ -51,7 +51,7 @@ class BackgroundSource:
         self._at = now()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas that are known, or why they are not; see `SchemaSource`."""
+        """Return the schemas that are known, or why they are not; see `SchemaSource`."""
         keys = [*keys]
         with self._changed:
             is_behind = bool(self._waiting or self._asked)

@@ -49,7 +49,7 @@ class SchemaDirectory:
         self._forms = {key.form for key in self._schemas}
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys."""
+        """Return the schemas with these keys."""
         return {key: self._schemas.get(key) or self._missing(key) for key in keys}
 
     def _missing(self, key: SchemaKey) -> str:
@@ -80,7 +80,7 @@ def _text(file: Path) -> str:
 
 
 def _names(stem: str) -> tuple[list[SchemaKey], str | None]:
-    """The keys in the name of a file, and its subject."""
+    """Return the keys in the name of a file, and its subject."""
     id_text, _, rest = stem.partition(".")
     match = _ID.fullmatch(id_text.lower())
     if match is None:

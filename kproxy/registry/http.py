@@ -97,7 +97,7 @@ class SchemaRegistry:
         self._failure = ""
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys, from the cache or the registry; see `SchemaSource`."""
+        """Return the schemas with these keys, from the cache or the registry; see `SchemaSource`."""
         results: dict[SchemaKey, Schema | str] = {}
         to_fetch = []
         for key in dict.fromkeys(keys):
@@ -159,7 +159,7 @@ class SchemaRegistry:
         return replace(schema, subject=subjects[0] if subjects else None, subjects=subjects)
 
     async def _answer(self, session: aiohttp.ClientSession, path: str) -> Any:
-        """The answer in Confluent's form; Apicurio has schema, type and references apart."""
+        """Return the answer in Confluent's form; Apicurio has schema, type and references apart."""
         if not path.startswith(_APICURIO):
             return _parse_json((await self._get(session, path))[0])
         is_v3 = path.startswith("/groups/") and not self._access.url.rstrip("/").endswith("/v2")
@@ -175,7 +175,7 @@ class SchemaRegistry:
         path: str | None = None,
         subject: str | None = None,
     ) -> Schema:
-        """The schema in an answer, with its references; those in `known`, by path, are not fetched."""
+        """Return the schema in an answer, with its references; those in `known`, by path, are not fetched."""
         if not isinstance(response, dict) or not isinstance(response.get("schema"), str):
             raise _RegistryError("answered something that is no schema")
         references: dict[str, Schema] = {}
@@ -197,7 +197,7 @@ class SchemaRegistry:
         return schema
 
     async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
-        """The subjects with the schema; empty if the registry does not report them, as Karapace before 3.4."""
+        """Return the subjects with the schema; empty if the registry does not report them, as Karapace before 3.4."""
         try:
             subjects = _parse_json((await self._get(session, f"{path}/subjects"))[0])
         except (_SchemaNotFound, _RegistryError):
@@ -205,7 +205,7 @@ class SchemaRegistry:
         return tuple(map(str, subjects)) if isinstance(subjects, list) else ()
 
     async def _get(self, session: aiohttp.ClientSession, path: str) -> tuple[str, str | None]:
-        """The body of an answer, and the type of an Apicurio artifact."""
+        """Return the body of an answer, and the type of an Apicurio artifact."""
         try:
             async with session.get(self._access.url.rstrip("/") + path, allow_redirects=False) as response:
                 if response.status == 404:
@@ -235,7 +235,7 @@ class SchemaRegistry:
 
 
 def _reference(declared: Any) -> tuple[str, str, str | None]:
-    """The name of a reference, the path of its schema, and its subject."""
+    """Return the name of a reference, the path of its schema, and its subject."""
     try:
         name, version = str(declared["name"]), quote(str(declared["version"]), safe="")
         if "artifactId" not in declared:
@@ -250,7 +250,7 @@ def _reference(declared: Any) -> tuple[str, str, str | None]:
 
 
 def _type_of(text: str) -> str:
-    """The type of a schema, which Apicurio's API v2 does not return."""
+    """Return the type of a schema, which Apicurio's API v2 does not return."""
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):

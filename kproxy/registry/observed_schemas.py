@@ -38,7 +38,7 @@ class ObservedSchemas:
         self._resolved.clear()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys, as `SchemaSource`, but nothing about those that were not seen."""
+        """Return the schemas with these keys, as `SchemaSource`, but nothing about those that were not seen."""
         if self._found is None:
             self._found = _by_key(self._versions.values())
         for key in keys:

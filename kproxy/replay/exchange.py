@@ -64,7 +64,7 @@ class Replayer:
         self._may_differ = MAY_DIFFER | {ValueKind.OFFSET} if map_offsets else MAY_DIFFER
 
     def frame(self, exchange: CapturedExchange) -> bytes:
-        """The frame to send for an exchange that is not left out, with its length prefix."""
+        """Return the frame to send for an exchange that is not left out, with its length prefix."""
         request, captured = exchange.request, exchange.response
         assert request is not None
         if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
@@ -78,11 +78,11 @@ class Replayer:
         )
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
-        """The broker to send it to; None is the one that the user gave."""
+        """Return the broker to send it to; None is the one that the user gave."""
         return None if self._routes is None else self._routes.address(exchange)
 
     def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
-        """The frame to send again because the broker was not ready, unless the captured one was not either.
+        """Return the frame to send again because the broker was not ready, unless the captured one was not either.
 
         Of a Produce request, only the partitions with an error are sent again.
         """
@@ -149,7 +149,7 @@ class Replayer:
 
 
 def _in_captured_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
-    """The live value with the members of groups in the captured order, because brokers list them in any."""
+    """Return the live value with the members of groups in the captured order, because brokers list them in any."""
     if isinstance(captured, dict) and isinstance(live, dict):
         return {name: _in_captured_order(captured.get(name), value, live_member) for name, value in live.items()}
     if not isinstance(captured, list) or not isinstance(live, list):

@@ -92,7 +92,7 @@ class LiveValues:
         known.update(zip(captured, live, strict=False))
 
     def counterpart(self, kind: ValueKind, value: Any, scope: Any = None) -> Any:
-        """The live value, or the captured one if none was learned."""
+        """Return the live value, or the captured one if none was learned."""
         known = self._known.get((kind, scope), {})
         if value in known:
             return known[value]
@@ -102,7 +102,7 @@ class LiveValues:
         return value
 
     def applied(self, request: Message, body: Row | None = None) -> bytes:
-        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode.
+        """Return the frame to send, with its length prefix: the same one if it has no such values, or does not decode.
 
         Args:
             request: As captured.
@@ -120,7 +120,7 @@ class LiveValues:
         return len(frame).to_bytes(4, "big") + frame
 
     def _place(self, outer: _ScopeValues, row: Row) -> _ScopeValues:
-        """The place of the fields of a struct in a place."""
+        """Return the place of the fields of a struct in a place."""
         scopes = dict(outer)
         if row.get("member_id"):
             scopes[Scope.MEMBER] = row["member_id"]
@@ -139,7 +139,7 @@ class LiveValues:
         return scopes
 
     def _scopes_at(self, path: list[str], body: Row, outer: _ScopeValues) -> _ScopeValues | None:
-        """The place of a field; None if it is in a payload or in records."""
+        """Return the place of a field; None if it is in a payload or in records."""
         scopes, value = outer, body
         for part in path[:-1]:
             if isinstance(value, dict) and part in value:
@@ -161,7 +161,7 @@ class LiveValues:
             self.live_topics[live] = self.captured_topics[captured]
 
     def _replaced(self, message: str, row: Row, scopes: _ScopeValues) -> Row:
-        """The struct with its values replaced; the same object if none is."""
+        """Return the struct with its values replaced; the same object if none is."""
         scopes = self._place(scopes, row)
         adapted = row
         for name, value in row.items():

@@ -17,7 +17,7 @@ _ACCEPTED: Final = ("PLAIN", "OAUTHBEARER")
 
 
 def api_versions(captured: Message, version: int, correlation_id: int, versions: Versions) -> bytes:
-    """A response to ApiVersions with only the versions of a capture, so that clients choose one of these.
+    """Return a response to ApiVersions with only the versions of a capture, so that clients choose one of these.
 
     The APIs of a login stay, because the server accepts logins.
 
@@ -48,7 +48,7 @@ class AcceptedLogin:
         self._token_follows = False
 
     def answer(self, request: Message) -> bytes | None:
-        """The response to a request of a login; None if it is another request."""
+        """Return the response to a request of a login; None if it is another request."""
         if self._token_follows:  # SaslHandshake v0: a token has no header, and neither has its answer
             self._token_follows = False
             return bytes(4)

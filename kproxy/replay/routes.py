@@ -43,7 +43,7 @@ class ClusterRoutes:
         self._nodes = _pair_nodes(set(self._captured.values()), live)
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
-        """The live broker for a request; None if the captured one is unknown."""
+        """Return the live broker for a request; None if the captured one is unknown."""
         request = exchange.request
         node = None if request is None else self._coordinator(request)
         if node is None:
@@ -109,7 +109,7 @@ class ClusterRoutes:
         return {**topic, "assignments": [{"broker_ids": broker_ids} for broker_ids in replicas]}
 
     def _assigned(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
-        """The live replicas of each partition; empty if they are not known, or two are on the same broker."""
+        """Return the live replicas of each partition; empty if they are not known, or two are on the same broker."""
         captured_replicas = self._replicas.get(topic, {})
         replicas = [[self._nodes.get(node, -1) for node in captured_replicas.get(index, ())] for index in partitions]
         return (

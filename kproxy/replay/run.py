@@ -95,7 +95,7 @@ class Replay:
         return None
 
     async def _live(self, connection_id: str, address: TcpAddress | None) -> _LiveConnection:
-        """The connection for a captured one, of which a cluster may need several."""
+        """Return the connection for a captured one, of which a cluster may need several."""
         live = self._connections[connection_id].get(address)
         if live is None:
             live = _LiveConnection()

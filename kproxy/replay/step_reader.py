@@ -20,7 +20,7 @@ def read_steps(
     keylog: str | None = None,
     damaged: Callable[[str], None] | None = None,
 ) -> list[Step]:
-    """The steps of a trace, a capture, or a directory of these.
+    """Return the steps of a trace, a capture, or a directory of these.
 
     Args:
         path: See `kproxy.capture.recordings.read_recording`, as for the other arguments.

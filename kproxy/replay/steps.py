@@ -77,7 +77,7 @@ class Step:
 
 
 def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None) -> list[Step]:
-    """The steps of trace lines at detail ``raw``, by time.
+    """Return the steps of trace lines at detail ``raw``, by time.
 
     Args:
         lines: From any number of traces or captures.

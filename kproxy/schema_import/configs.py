@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def describe(address: str, topic: str) -> Facts:
-    """The configs of a broker, by resource type. Types that the broker does not support are omitted."""
+    """Return the configs of a broker, by resource type. Types that the broker does not support are omitted."""
     host, _, port = address.rpartition(":")
     resource_types = {"topic": (2, topic), "broker": (4, "1"), "client_metrics": (16, "any"), "group": (32, "any")}
     with socket.create_connection((host, int(port)), timeout=30) as broker:
@@ -63,7 +63,7 @@ def describe(address: str, topic: str) -> Facts:
 
 
 def merge(by_line: Mapping[str, Facts]) -> Facts:
-    """The configs of all release lines, oldest first, as one list per resource type.
+    """Return the configs of all release lines, oldest first, as one list per resource type.
 
     A config has the description of the last line that has it. ``since`` and ``until`` are the first and last line with
     it, omitted if they are the first or last of all; ``older`` maps lines to the default up to that line.
@@ -98,7 +98,7 @@ def _without_gaps(by_line: Mapping[str, Facts], kind: str) -> list[tuple[str, Se
 def _merge_config(
     merged: Mapping[str, Any] | None, fact: Mapping[str, Any], previous: str, line: str
 ) -> dict[str, Any]:
-    """A config as one line describes it, with the different defaults of earlier lines."""
+    """Return a config as one line describes it, with the different defaults of earlier lines."""
     if merged is None:
         return {**fact, "since": line, "until": line, "older": {}}
     older_defaults = dict(merged["older"])
@@ -120,7 +120,7 @@ def _request(broker: socket.socket, name: str, version: int, body: Mapping[str, 
 
 
 def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The facts of one config. Default, type and documentation depend on the version of DescribeConfigs."""
+    """Return the facts of one config. Default, type and documentation depend on the version of DescribeConfigs."""
     synonyms = config.get("synonyms") or []
     defaults = [synonym["value"] for synonym in synonyms if synonym["source"] == _DEFAULT]
     fact = {

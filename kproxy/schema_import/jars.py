@@ -40,7 +40,7 @@ _ITEM = "<artifactItem><groupId>{}</groupId><artifactId>{}</artifactId><version>
 
 
 def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
-    """The jars of each release below a directory, e.g. Maven's local repository, by component.
+    """Return the jars of each release below a directory, e.g. Maven's local repository, by component.
 
     Raises:
         UserError: The jar of slf4j, or of a release's kafka-clients, is missing.

@@ -71,7 +71,7 @@ class SharesOverview:
             self._close(line.connection_id)
 
     def held(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
-        """The records that each member of a group, by its id, holds at time `now` (ns)."""
+        """Return the records that each member of a group, by its id, holds at time `now` (ns)."""
         records_by_member: dict[str, list[HeldRecords]] = {}
         share = self._groups.get(group)
         for (topic, number), partition in share.partitions.items() if share is not None else ():
@@ -92,7 +92,7 @@ class SharesOverview:
         return records_by_member
 
     def acknowledged(self, group: str) -> dict[str, int]:
-        """How many records of a group were acknowledged, by type: accept, release, reject, renew, gap."""
+        """Return how many records of a group were acknowledged, by type: accept, release, reject, renew, gap."""
         share = self._groups.get(group)
         return {} if share is None else dict(share.counts)
 

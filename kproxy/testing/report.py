@@ -11,6 +11,6 @@ from kproxy.verdict.cause import Cause
 
 
 def report(findings: Iterable[Cause]) -> str:
-    """Format each finding as `kproxy dissect --findings` does: message, place, hint, count. Without any, return ""."""
+    """Format each finding as `kproxy dissect --findings` does: message, place, hint, count; return "" for none."""
     paint = painter(StringIO())
     return "\n\n".join("\n".join(map(paint, rows(cause))) for cause in findings)

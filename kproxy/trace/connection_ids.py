@@ -6,7 +6,7 @@ from kproxy.trace.timestamps import timestamp
 
 
 def run_name(node: str, pid: int, started: int) -> str:
-    """The prefix of a run's connection ids: ``web-1-4711-20261121T031737801``.
+    """Return the prefix of a run's connection ids: ``web-1-4711-20261121T031737801``.
 
     The start makes it unique: a container that restarts has the node and the process id that it had before.
 

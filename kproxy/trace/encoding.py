@@ -82,7 +82,7 @@ def parse_line(data: bytes | str) -> Line:
 
 
 def as_mapping(line: Line) -> dict[str, Any]:
-    """A line as plain dicts and lists, with the column names of the trace and without nulls."""
+    """Return a line as plain dicts and lists, with the column names of the trace and without nulls."""
     mapping: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
     return mapping
 
@@ -99,7 +99,7 @@ class ColumnReader:
         self._plans: dict[type[Line], tuple[dict[str, Any], list[tuple[str, Any]]]] = {}
 
     def __call__(self, line: Line) -> dict[str, Any]:
-        """The columns of a line that have a value."""
+        """Return the columns of a line that have a value."""
         kind = type(line)
         constant, columns = self._plans.get(kind) or self._plan(kind)
         copied = constant.copy()
@@ -123,7 +123,7 @@ class ColumnReader:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a trace line."""
+    """Return the JSON Schema (2020-12) of a trace line."""
     schema: dict[str, Any] = _dedent(msgspec.json.schema(Line))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

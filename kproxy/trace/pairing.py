@@ -45,7 +45,7 @@ class RequestPairing(Generic[ValueT]):
         return None if request is None else request[2]
 
     def find(self, connection_id: str, offset: int) -> ValueT | None:
-        """The value of a request in flight, None if it is not."""
+        """Return the value of a request in flight, None if it is not."""
         request = self._waiting.get(connection_id, {}).get(offset)
         return None if request is None else request[2]
 

@@ -29,7 +29,7 @@ class TraceError(UserError):
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """The trace files below a directory, sorted by path, including those that are still being written."""
+    """Return the trace files below a directory, sorted by path, including those that are still being written."""
     return sorted(path for path in directory.rglob("*.jsonl*") if path.name.endswith(SUFFIXES) and path.is_file())
 
 
@@ -64,7 +64,7 @@ def open_trace(
 
 
 def _start(data: bytes) -> bytes:
-    """The first bytes of a file, decompressed and without leading blanks; empty if more input is needed."""
+    """Return the first bytes of a file, decompressed and without leading blanks; empty if more input is needed."""
     if compressed := decompress(io.BytesIO(data), data):
         try:
             data = compressed.file.read1(64)
@@ -79,7 +79,7 @@ def read_trace(
     warn: Callable[[str], None],
     damaged: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
-    """The lines of one open trace file.
+    """Yield the lines of one open trace file.
 
     Invalid lines are skipped, and `damaged` is called once with their number and the first of them. An incomplete last
     line is skipped, too; for that, `warn` is called, which is also the default of `damaged`.
@@ -120,14 +120,14 @@ def _error_text(name: str, raw: bytes, error: Exception) -> str:
 
 
 def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
-    """The undecoded lines of one open trace file, valid or not, without an incomplete last line."""
+    """Return the undecoded lines of one open trace file, valid or not, without an incomplete last line."""
     return (line for _, line in _numbered_lines(source, name, warn, warn))
 
 
 def _numbered_lines(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty or too long, with their numbers in the file, from 1."""
+    """Yield the lines that are not empty or too long, with their numbers in the file, from 1."""
     partial = bytearray()
     number, is_skipped = 1, False  # of the line that `partial` begins
     for chunk in _plain(source, name, warn, damaged):

@@ -63,7 +63,7 @@ class SharedLine:
         return self._line
 
     def encoded(self, detail: Detail) -> bytes:
-        """The line as in a trace of this detail, with its newline."""
+        """Return the line as in a trace of this detail, with its newline."""
         detail = _LESSER[self.content][detail]
         if (encoding := self._encodings.get(detail)) is None:
             line = self.line if detail is self.content else _reduce(self.line, detail)
@@ -71,7 +71,7 @@ class SharedLine:
         return encoding
 
     def for_viewer(self, *, payloads: bool, frames: bool) -> bytes:
-        """The line as a viewer wants it: a summary, optionally with its frame and with decoded records."""
+        """Return the line as a viewer wants it: a summary, optionally with its frame and with decoded records."""
         has_payloads = payloads and self.content is not Detail.SUMMARY and has_decoded_records(self.line)
         encoded = self.encoded(Detail.FULL if has_payloads else Detail.SUMMARY)
         return with_frame(encoded, self.frame) if frames and self.frame is not None else encoded
@@ -84,7 +84,7 @@ def has_decoded_records(line: Line) -> bool:
 
 
 def with_frame(line: bytes, frame: str) -> bytes:
-    """An encoded line with its frame (base64) added as the last column; columns have no order."""
+    """Return an encoded line with its frame (base64) added as the last column; columns have no order."""
     return b'%b,"frame":"%b"}\n' % (line[:-2], frame.encode())
 
 
@@ -93,7 +93,7 @@ def _have_excerpts(findings: list[FindingEntry]) -> bool:
 
 
 def _reduce(line: Line, detail: Detail) -> Line:
-    """A copy of the line of a frame at a detail that is less than it has."""
+    """Return a copy of the line of a frame at a detail that is less than it has."""
     copied: Any = copy(line)
     copied.frame = None
     if detail is Detail.SUMMARY:

@@ -40,7 +40,7 @@ class TimeDisplay:
         return self.text(ts)[11:]
 
     def label(self, ts: str | int) -> str:
-        """The name of the time zone at a time: ``UTC``, ``EST``."""
+        """Return the name of the time zone at a time: ``UTC``, ``EST``."""
         if not self.is_local:
             return "UTC"
         text = timestamp(ts) if isinstance(ts, int) else ts

@@ -24,7 +24,7 @@ def timestamp(at: int) -> str:
 
 
 def nanoseconds(text: str) -> int:
-    """The inverse of `timestamp`.
+    """Return the inverse of `timestamp`.
 
     Raises:
         ValueError: The text is not in this format.

@@ -291,7 +291,7 @@ def _is_file(path: Path, fd: int) -> bool:
 
 
 def _path_of(fd: int) -> Path | None:
-    """The path of an open file; None if it was deleted."""
+    """Return the path of an open file; None if it was deleted."""
     with contextlib.suppress(OSError):
         path = Path(f"/proc/self/fd/{fd}").readlink()
         if _is_file(path, fd):

@@ -23,7 +23,7 @@ class StyledText(NamedTuple):
 
 
 def cells(row: TransactionRow, now: int) -> tuple[StyledText, ...]:
-    """The cells of a row at time `now` (ns), in the order of `COLUMNS`."""
+    """Return the cells of a row at time `now` (ns), in the order of `COLUMNS`."""
     return (
         StyledText(safe(row.key) or "(empty)", "name"),
         StyledText(f"{row.producer_id}/{row.producer_epoch}" if row.producer_id >= 0 else ""),

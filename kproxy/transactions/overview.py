@@ -150,7 +150,7 @@ class TransactionsOverview:
                 history.end(TransactionOutcome.UNKNOWN, row, at)
 
     def _histories_of(self, connection_id: str) -> Iterator[_History]:
-        """The histories that a connection is about; all without a connection."""
+        """Return the histories that a connection is about; all without a connection."""
         return (
             history for history in self._histories.values() if not connection_id or connection_id in history.connections
         )
@@ -257,13 +257,13 @@ class TransactionsOverview:
             history.last_at = at
 
     def rows(self, now: int) -> list[TransactionRow]:
-        """The transactional ids at time `now` (ns), ordered by when they were first seen."""
+        """Return the transactional ids at time `now` (ns), ordered by when they were first seen."""
         held_by_producer = self._held_by_producer()
         histories = sorted(self._histories.values(), key=lambda history: history.first_at)
         return [_row(history, held_by_producer.get(history.producer_id, ())) for history in histories]
 
     def spans(self, key: str) -> tuple[TransactionSpan, ...]:
-        """The transactions of a row, the oldest first."""
+        """Return the transactions of a row, the oldest first."""
         history = self._histories.get(key)
         return () if history is None else tuple(history.spans)
 
@@ -287,7 +287,7 @@ class TransactionsOverview:
         return rows_by_producer
 
     def _oldest_producer_of(self, topic_partition: _TopicPartition) -> int | None:
-        """The producer whose transaction with a partition is open for the longest time."""
+        """Return the producer whose transaction with a partition is open for the longest time."""
         open_ones = [
             history.open
             for history in self._histories.values()

@@ -100,7 +100,7 @@ class TransactionRow(Struct, frozen=True):
         return self.begun_at is None and any(now - partition.since >= LONG_HOLD_NS for partition in self.held)
 
     def problem(self, now: int) -> str:
-        """What is wrong with it, empty if nothing is."""
+        """Return what is wrong with it, empty if nothing is."""
         if self.is_hanging(now):
             reason = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
             since = min(held_row.since for held_row in self.held)

@@ -42,7 +42,7 @@ Spans = Callable[[str], Sequence[TransactionSpan]]
 
 
 def drawing(rows: Sequence[TransactionRow], selected: TransactionRow, spans: Spans, now: int) -> Drawing:
-    """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
+    """Return the timeline of the chosen transactional id, and below it of the others, in the order of the table.
 
     It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
     """
@@ -60,7 +60,7 @@ def drawing(rows: Sequence[TransactionRow], selected: TransactionRow, spans: Spa
 
 
 def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Window, columns: int) -> Grid:
-    """The rows as lanes of `columns` cells. Open transactions last until `now`."""
+    """Return the rows as lanes of `columns` cells. Open transactions last until `now`."""
     at = window.column(now, columns)
     return Grid(
         tuple(_lane(row, spans(row.key), now, window, columns).cells() for row in rows),

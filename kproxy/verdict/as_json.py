@@ -39,7 +39,7 @@ def _edit_json(edit: EditEntry) -> dict[str, Any]:
 
 
 def cause_as_json(cause: Cause) -> dict[str, Any]:
-    """A cause: its finding with place and counts. Keys after `connections` exist only if they have a value."""
+    """Return a cause: its finding with place and counts. Keys after `connections` exist only if they have a value."""
     optional_values = {
         "lasting": cause.lasting,
         "harmless": cause.is_harmless,

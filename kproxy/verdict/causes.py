@@ -203,11 +203,11 @@ class Causes:
             yield from causes.values()
 
     def find(self, code: str, key: bytes) -> Cause | None:
-        """The cause with this code and key, if it is kept."""
+        """Return the cause with this code and key, if it is kept."""
         return self._by_rule.get(code, {}).get(key)
 
     def sorted_causes(self) -> list[Cause]:
-        """All causes, the most urgent first, each followed by its consequences."""
+        """Return all causes, the most urgent first, each followed by its consequences."""
         for cause in self._every():
             cause.consequences.clear()
             cause.explained_by = None
@@ -224,11 +224,11 @@ class Causes:
         return causes
 
     def verdict(self) -> list[Cause]:
-        """The causes without those that are consequences of others, which they have as `consequences`."""
+        """Return the causes without those that are consequences of others, which they have as `consequences`."""
         return [cause for cause in self.sorted_causes() if cause.explained_by is None]
 
     def lasting(self) -> Counter[tuple[str, str]]:
-        """The number of requests and groups that are stopped now, by code and severity of what was found."""
+        """Return the number of requests and groups that are stopped now, by code and severity of what was found."""
         counts: Counter[tuple[str, str]] = Counter()
         for cause in self._every():
             if cause.lasting:

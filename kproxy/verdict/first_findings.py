@@ -32,7 +32,7 @@ class FirstFindings(Generic[CauseT]):
         self._causes.setdefault((code, location), cause)
 
     def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT, RepeatedFinding]]:
-        """The causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
+        """Yield the causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
         for repeat in line.repeats:
             connection_id = repeat.connection_id or line.connection_id
             location: _Location = (connection_id, None, None)

@@ -96,7 +96,7 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:
-    """The cause that explains another one, and is not explained itself; the cause itself if there is none."""
+    """Return the cause that explains another one, and is not explained itself; the cause itself if there is none."""
     chain = [cause]
     while (parent := parents.get(chain[-1])) is not None:
         if parent in chain:

@@ -21,7 +21,7 @@ def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
 
 
 def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
-    """A key that is equal for findings with the same cause.
+    """Return a key that is equal for findings with the same cause.
 
     It consists of code, severity, API, version, direction, and field or edit. Groups that make no progress (family G)
     are more severe the longer it lasts, so their severity is not part of it. Messages are not part of it: their
@@ -37,7 +37,7 @@ def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, d
 
 
 def urgency(cause: Cause) -> Urgency:
-    """A sort key: the most urgent cause has the lowest.
+    """Return a sort key: the most urgent cause has the lowest.
 
     Errors that stop a client now come first. Then severity decides. Then harmless causes come last, because brokers
     tolerate many errors in requests. Then causes with a diagnosis come before those without, which are more often
@@ -55,7 +55,7 @@ def was_served(line: ResponseLine) -> bool:
 
 
 def finding_entry(line: FindingLine) -> FindingEntry:
-    """A finding line as a finding entry."""
+    """Return a finding line as a finding entry."""
     return FindingEntry(
         line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
         got=line.got,

@@ -73,7 +73,7 @@ _FENCED_JOINS = (Error.FENCED_MEMBER_EPOCH.name, Error.UNKNOWN_MEMBER_ID.name)
 
 
 def is_healthy(lane: Lane, at: int) -> bool:
-    """Whether none of the functions below would find a stall. Checking this is cheaper, and most members are healthy."""
+    """Whether none of the functions below would find a stall. This check is cheaper, and most members are healthy."""
     return (
         not lane.in_flight
         and not lane.refusals

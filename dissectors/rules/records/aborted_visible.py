@@ -93,12 +93,12 @@ def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
         if not batch.attributes & CONTROL:
             open_batches.setdefault(batch.producer_id, (index, batch))
             continue
-        first_batch = open_batches.pop(batch.producer_id, None)
-        if first_batch is None or _marker_type(part, batch) != "ABORT":
+        first_entry = open_batches.pop(batch.producer_id, None)
+        if first_entry is None or _marker_type(part, batch) != "ABORT":
             continue
         transactions = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
-        if not any(transaction.get("first_offset", 0) <= first_batch[1].base_offset for transaction in transactions):
-            return first_batch
+        if not any(transaction.get("first_offset", 0) <= first_entry[1].base_offset for transaction in transactions):
+            return first_entry
     return None
 
 

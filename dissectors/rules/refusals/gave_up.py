@@ -41,7 +41,7 @@ class _LastProduce(NamedTuple):
     """A refused Produce: the client, the refusal as text, the error, and the request."""
 
     client: str
-    refused: str
+    refusal_text: str
     error: str
     request: ConcernedRequest
 
@@ -116,13 +116,13 @@ def gave_up(
         yield _problem(f"has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its", event.about)
 
 
-def _problem(action: str, last: _LastProduce) -> Problem:
+def _problem(action: str, last_produce: _LastProduce) -> Problem:
     return Problem(
-        f"{last.client} {action} {last.refused}",
+        f"{last_produce.client} {action} {last_produce.refusal_text}",
         hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker lost "
         "no records, check how it counts sequences",
-        cause=last.error,
-        request=last.request,
+        cause=last_produce.error,
+        request=last_produce.request,
     )
 
 
@@ -130,7 +130,7 @@ def _last_produce(event: ResponseReceived, errors: list[ReturnedError], connecti
     first = errors[0]
     assert event.request is not None
     targets = targets_text([error.target for error in errors], connection)
-    refused = (
+    refusal_text = (
         f"last Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
     )
-    return _LastProduce(client_name(connection), refused, first.name, ConcernedRequest.of(event.request))
+    return _LastProduce(client_name(connection), refusal_text, first.name, ConcernedRequest.of(event.request))

@@ -85,11 +85,11 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     first = endings.unanswered[0]
     api, request = first.message.api, ConcernedRequest.of(first)
     ending = f"server {connection.server} closed at the first {api}"
-    login = (
+    login_hint = (
         "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     )
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login, request=request)
+        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login_hint, request=request)
         return
     times = connection.run.state(_Rejections).count(connection.server, event.at)
     times_text, severity = ("", Severity.INFO) if times < _THRESHOLD else (f", {times} times", None)
@@ -97,7 +97,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
         f"{ending} and did not answer it{times_text}; it has served no client without SASL, so the listener may be one "
         "that requires it",
         severity=severity,
-        hint=f"if the listener requires SASL, {login}; if not, the broker's log says why it closes at {api}",
+        hint=f"if the listener requires SASL, {login_hint}; if not, the broker's log says why it closes at {api}",
         cause="again" if times_text else "",
         request=request,
     )

@@ -73,26 +73,26 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    field = next((error for error in errors(message) if error.code in _FENCING), None)
+    fencing_error = next((error for error in errors(message) if error.code in _FENCING), None)
     name = transactional_id(request.message) or request.message.body.get("transactional_id")
-    if field is None or not name:
+    if fencing_error is None or not name:
         return
-    owner, epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
-    if owner is None or owner.initialized_at is None or epoch is None:
+    owner, id_and_epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
+    if owner is None or owner.initialized_at is None or id_and_epoch is None:
         return
-    if epoch[0] == owner.producer_id and epoch[1] >= owner.epoch:
+    producer_id, producer_epoch = id_and_epoch
+    if producer_id == owner.producer_id and producer_epoch >= owner.epoch:
         return
     if owner.key == client_key(connection) and (
         request.at < owner.initialized_at or connection.connection_id in owner.connections
     ):
         return  # the same producer, which has a new epoch
     yield Problem(
-        f"{client_address_label(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) "
-        "was "
-        f"fenced: {message.api} was refused with {error_name(field.code)}, because {owner.client} had called "
-        f"InitProducerId for the same id {duration(event.at - owner.initialized_at)} before and got epoch "
-        f"{owner.epoch}",
-        **locate(message, *parts(field.path)),
+        f"{client_address_label(connection)} with transactional id {name!r} (producer {producer_id}, epoch "
+        f"{producer_epoch}) was fenced: {message.api} was refused with {error_name(fencing_error.code)}, because "
+        f"{owner.client} had called InitProducerId for the same id {duration(event.at - owner.initialized_at)} before "
+        f"and got epoch {owner.epoch}",
+        **locate(message, *parts(fencing_error.path)),
         hint="give each instance its own transactional.id, unless the fenced one should have stopped; a fenced one "
         "must be closed",
         cause=name,

@@ -142,26 +142,26 @@ def held_by_transaction(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-664%3A+Provide+tooling+to+detect+and+abort+hanging+transactions
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
-    state, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
+    held_by_connection, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
     if isinstance(event, ConnectionEnded):
-        for topic_partition in state.pop(key, ()):
+        for topic_partition in held_by_connection.pop(key, ()):
             connection.met(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
         topic_partition, fetches = event.about, connection.state(Fetches)
-        held = state.get(key, {}).get(topic_partition)
+        held = held_by_connection.get(key, {}).get(topic_partition)
         if (
             held is not None
             and fetches.waits_at(topic_partition, held.stable)
             and event.at - fetches.answered_at < _RECENT
         ):
-            yield _recheck(topic_partition, held, event.at, connection)
+            yield _report_and_reschedule(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).offsets(event.request)
         for topic_partition, row in held_partitions(event.message.body):
             if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
-                held = _note_waiting(topic_partition, row, event.at, connection, state)
+                held = _note_waiting(topic_partition, row, event.at, connection, held_by_connection)
                 if event.at >= held.due:
-                    yield _recheck(topic_partition, held, event.at, connection)
+                    yield _report_and_reschedule(topic_partition, held, event.at, connection)
 
 
 def _note_waiting(
@@ -169,11 +169,11 @@ def _note_waiting(
     row: Mapping[str, Any],
     at: int,
     connection: ConnectionState,
-    state: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]],
+    held_by_connection: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]],
 ) -> _HeldPartition:
     """Record and return the last stable offset at which a consumer waits."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
-    topic_partitions = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
+    topic_partitions = held_by_connection.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
     held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
         held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
@@ -187,7 +187,9 @@ def _limit_ns(connection: ConnectionState) -> int:
     return int(connection.run.limit(STILL) * SECOND)
 
 
-def _recheck(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
+def _report_and_reschedule(
+    topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState
+) -> Problem:
     """Return the problem of a partition, and schedule its next check."""
     held.due = at + _limit_ns(connection)
     connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)

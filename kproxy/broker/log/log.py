@@ -100,7 +100,7 @@ class Log:
         self.changed.notify()
 
     def append_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool) -> int:
-        """End a producer's transaction with a control batch, even if it has none in this log; return the batch's offset.
+        """End a producer's transaction with a control batch, even if it has none here; return the batch's offset.
 
         Raises:
             ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
@@ -243,7 +243,7 @@ class Log:
         if header.control:
             [decoded] = decode(batch.data)
             if decoded["records"] and (end := read_marker(decoded["records"][0])) is not None:
-                self.producers.ended(header, end)
+                self.producers.record_marker(header, end)
         elif header.producer_id >= 0:
             self.producers.record_batch(header)
         self._logs.add_memory(len(batch.data) + _OVERHEAD)

@@ -155,7 +155,7 @@ class ProducerStates:
         if header.transactional and state.transaction_start is None:
             state.transaction_start = self._open[state.id] = header.base_offset
 
-    def ended(self, header: Header, end: Marker) -> None:
+    def record_marker(self, header: Header, end: Marker) -> None:
         """Record a marker that has been appended."""
         state = self._get_or_create(header.producer_id, header.producer_epoch)
         state.coordinator_epoch = end.coordinator_epoch

@@ -139,8 +139,8 @@ class Acls:
     def allow(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
         """Whether an operation is allowed; names are Kafka's, e.g. ``READ`` on a ``TOPIC``.
 
-        Deny takes precedence over allow. Without any ACL for the resource, only super users are allowed, or everybody if
-        ``allow.everyone.if.no.acl.found`` is true.
+        Deny takes precedence over allow. Without any ACL for the resource, only super users are allowed, or everybody
+        if ``allow.everyone.if.no.acl.found`` is true.
         """
         if not self.enabled or principal in self._super_users:
             return True

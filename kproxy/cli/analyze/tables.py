@@ -72,7 +72,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
                 failed[job.name] = cause_of(error)
     if failed:
         engine, failed_names = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
-        raise UserError(f"{engine} could not make_table {failed_names}: {next(iter(failed.values()))}")
+        raise UserError(f"{engine} could not make {failed_names}: {next(iter(failed.values()))}")
 
 
 def _write_report(

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics that exist and topics that do not."""
+"""Metadata: brokers, existing topics and unknown topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def brokers(target: Target) -> None:
 async def unknown_topic(target: Target) -> None:
     """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION.
 
-    Clients report a misspelt topic because of this error; another one makes them wait, or retry forever.
+    This error makes clients report a misspelt topic; any other makes them wait, or retry forever.
     """
     name = target.new_name("missing")
     async with target.connection() as connection:
@@ -53,7 +53,7 @@ async def unknown_topic(target: Target) -> None:
 async def unknown_topic_id(target: Target) -> None:
     """A topic id that does not exist returns UNKNOWN_TOPIC_ID.
 
-    Clients learn from it that a topic was deleted.
+    This tells clients that a topic was deleted.
     """
     unknown_id = uuid_text(secrets.token_bytes(16))
     async with target.connection() as connection:

@@ -1,4 +1,4 @@
-"""Consumer groups: the classic protocol's life cycle, and committed offsets."""
+"""Consumer groups: the life cycle of the classic and the new protocol, and committed offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def empty_group_id(target: Target) -> None:
 async def member_id_required(target: Target) -> None:
     """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it.
 
-    Without it, a client whose response was lost joins again as another member, and the first one delays the next
+    Otherwise, a client whose response was lost rejoins as another member, and its first membership delays the next
     rebalance.
     """
     target.version("JoinGroup", 4)
@@ -107,7 +107,7 @@ async def two_members(target: Target) -> None:
 async def committed_offsets(target: Target) -> None:
     """A committed offset is returned with its metadata; a partition without one returns -1.
 
-    A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
+    A restarted consumer continues there; an error instead of -1 makes it fail on its first start.
     """
     group = target.new_name("group")
     coordinator = await find_coordinator(target, group)
@@ -135,7 +135,7 @@ async def committed_offsets(target: Target) -> None:
 async def consumer_protocol(target: Target) -> None:
     """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1.
 
-    Kafka 4 has it enabled, and consumers with group.protocol=consumer use nothing else.
+    It is enabled in Kafka 4, and consumers with group.protocol=consumer use nothing else.
     """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
@@ -178,7 +178,7 @@ async def consumer_protocol(target: Target) -> None:
 
 
 async def _request_member_id(target: Target, connection: BrokerConnection, group: str) -> str:
-    """A member id for a new member, which the broker assigns (KIP-394)."""
+    """Return the id that the broker assigns to a new member (KIP-394)."""
     response = await _join_group(target, connection, group, "")
     expect(response.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
     member: str = response.body["member_id"]
@@ -190,7 +190,7 @@ async def _request_member_id(target: Target, connection: BrokerConnection, group
 async def _join_empty_group(target: Target, connection: BrokerConnection, group: str) -> BrokerResponse:
     """Join an empty group with a new member id.
 
-    Whenever a topic is deleted, Kafka before 4.0 removes empty groups, and with them the ids that it has assigned.
+    Before 4.0, Kafka removes empty groups whenever a topic is deleted, and with them the ids that it has assigned.
     """
 
     async def join() -> BrokerResponse:

@@ -1,4 +1,4 @@
-"""Creating and deleting topics: the errors that admin clients and tools rely on."""
+"""Creating and deleting topics, and the errors that admin clients and tools rely on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOO_MANY = 10_000  # replicas, more than any cluster has brokers
 async def existing_topic(target: Target) -> None:
     """CreateTopics with the name of an existing topic returns TOPIC_ALREADY_EXISTS.
 
-    Many applications create their topics whenever they start, and ignore this error only.
+    Many applications create their topics whenever they start, and ignore only this error.
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
         code = await create_topic(target, connection, topic.name, 1, 1)
@@ -37,7 +37,7 @@ async def zero_partitions(target: Target) -> None:
 async def replication_factor(target: Target) -> None:
     """CreateTopics with a replication factor of 0, or above the number of brokers, returns INVALID_REPLICATION_FACTOR.
 
-    Tools that create their topics with a factor of 3 try a smaller one because of this error.
+    This error makes tools that create topics with a factor of 3 try a smaller one.
     """
     async with target.connection() as connection:
         for factor in (0, _TOO_MANY):
@@ -49,7 +49,7 @@ async def replication_factor(target: Target) -> None:
 async def validate_only(target: Target) -> None:
     """CreateTopics with validate_only creates nothing.
 
-    Tools use it for a dry run, and before they ask whether to continue.
+    Tools use it for dry runs, and before they ask for confirmation.
     """
     name = target.new_name("topic")
     target.version("CreateTopics", 1)
@@ -67,7 +67,7 @@ async def validate_only(target: Target) -> None:
 async def add_partitions(target: Target) -> None:
     """CreatePartitions adds partitions; a number that is not larger returns INVALID_PARTITIONS.
 
-    Tools that raise the number to a wanted one, as often as they run, take the error for success.
+    Tools that raise the number to a given one whenever they run treat the error as success.
     """
     version = min(1, target.version("CreatePartitions"))
     async with scratch_topic(target) as topic, target.connection() as connection:
@@ -83,7 +83,7 @@ async def add_partitions(target: Target) -> None:
 async def delete_unknown_topic(target: Target) -> None:
     """DeleteTopics of a name that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
-    Scripts that clean up ignore this error only.
+    Cleanup scripts ignore only this error.
     """
     name = target.new_name("missing")
     async with target.connection() as connection:

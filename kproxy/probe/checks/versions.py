@@ -1,4 +1,4 @@
-"""ApiVersions, and versions that the broker does not serve."""
+"""ApiVersions, and versions of APIs that the broker does not serve."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def future_api_versions(target: Target) -> None:
     reconnect after a delay with an older version.
     """
     async with target.connection() as connection:
-        request = bytearray(target.frame(connection, "ApiVersions", 3))  # as a future version would begin
+        request = bytearray(target.frame(connection, "ApiVersions", 3))  # a future version would begin like this
         request[6:8] = _FUTURE.to_bytes(2, "big")
         connection.send(bytes(request))
         response = await target.receive_any(connection, bytes(request))
@@ -88,7 +88,7 @@ async def above_the_range(target: Target) -> None:
 async def unknown_api(target: Target) -> None:
     """An unknown API key is refused.
 
-    A broker that fails at it can be stopped by anyone who connects.
+    If it makes the broker fail, anyone who connects can stop the broker.
     """
     await _check_rejected(target, 9999, 0)
 

@@ -126,7 +126,9 @@ class _EncryptedKeyError(Exception):
     """OpenSSL asked for the password of a key."""
 
 
-def _load_certificate(context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path) -> None:
+def _load_certificate(
+    context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path
+) -> None:
     def password() -> str:
         raise _EncryptedKeyError
 

@@ -54,7 +54,9 @@ async def shake_hands(
         # Memory buffers do not fail, so the key log did. Without it, later connections succeed.
         context.keylog_filename = None  # type: ignore[assignment]
         raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
-    raise tls_error(stream.failure, anonymous=stream.anonymous, own_certificate=stream.own, names=_possible_names(sock, stream))
+    raise tls_error(
+        stream.failure, anonymous=stream.anonymous, own_certificate=stream.own, names=_possible_names(sock, stream)
+    )
 
 
 class _Progress:

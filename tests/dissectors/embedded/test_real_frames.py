@@ -9,7 +9,7 @@ from tests.dissectors.spans import find_gap
 
 TOPICS = {"Qa9HKp_3SxyQje5uwSyrTQ": "__consumer_offsets"}
 READABLE = sorted(FRAMES.keys() - {"snapshot from byte 100"})
-COMPRESSED = {"confluent-4.3.1 Fetch v16 response", "java-4.3.1 ShareFetch v2 response"}  # what is inside shares a span
+COMPRESSED = {"confluent-4.3.1 Fetch v16 response", "java-4.3.1 ShareFetch v2 response"}  # decompressed records share a span
 
 
 @pytest.mark.parametrize("name", READABLE)
@@ -37,7 +37,7 @@ def test_tree_and_body_hold_the_same_payloads(name: str) -> None:
 
 
 def plain_value(node: Node) -> Any:
-    """A node as the value that the decoder would give."""
+    """Return the value that the decoder would give for a node."""
     if not node.children:
         return node.value
     if all(child.name.isdigit() for child in node.children):

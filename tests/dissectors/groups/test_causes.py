@@ -1,4 +1,4 @@
-"""Why generations begin, and the process that begins one after the other."""
+"""Causes of generations, and the process that causes one rebalance after another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.kproxy.browse.group_story import Story
 
 
 def causes(story: Story, now: float) -> list[str]:
-    """The cause of each generation."""
+    """Return the cause of each generation."""
     return [
         f"{boundary.generation}: {boundary.cause.text}"
         for boundary in story.view(now).boundaries
@@ -16,7 +16,7 @@ def causes(story: Story, now: float) -> list[str]:
 
 
 def both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
-    """One client joins, the other learns of it and rejoins, and both get their assignment."""
+    """Let one client join; the other learns of it and rejoins, and both get their assignments."""
     requests = [story.ask(at, first, "JoinGroup")]
     story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
     requests.append(story.ask(at + 0.2, second, "JoinGroup"))
@@ -88,7 +88,7 @@ def test_process_that_causes_repeated_rebalances_is_named() -> None:
 
 
 def test_second_join_of_a_cooperative_member_is_not_a_disturbance() -> None:
-    """It has given up partitions, which the second rebalance assigns. Found with Java's client."""
+    """The member has given up partitions, which the second rebalance assigns. Found with the Java client."""
     story = Story()
     story.joined(0, "a")
     for number in range(8):

@@ -1,4 +1,4 @@
-"""Lanes, generations and events of groups; torn, hostile and many lines."""
+"""Lanes, generations and events of groups, also from torn, hostile and very many lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_member_labels_are_short(client: str, member: str, expected_label: str) 
     assert label(client, member) == expected_label
 
 
-def test_search_for_the_coordinator_and_membership_share_a_lane() -> None:
+def test_coordinator_lookup_and_membership_share_a_lane() -> None:
     story = Story()
     story.say(0, "a", "FindCoordinator", member=None)
     join_request = story.ask(1, "a", "JoinGroup", member=None)
@@ -80,17 +80,17 @@ def test_search_for_the_coordinator_and_membership_share_a_lane() -> None:
     assert (lane.member.commits, lane.member.row) == (1, 0)
 
 
-def test_heartbeat_without_member_id_stays_in_the_lane_of_its_member() -> None:
-    """librdkafka sends heartbeat and JoinGroup at the same time when it restarts, both without member id."""
+def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None:
+    """When librdkafka restarts, it sends Heartbeat and JoinGroup at the same time, both without a member id."""
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", member=None, generation_id=1)
     join = story.ask(1, "a", "JoinGroup", member=None)
     story.answer(heartbeat, 1.1, error="UNKNOWN_MEMBER_ID")
     story.answer(join, 1.2, error="MEMBER_ID_REQUIRED", member_id="a-2")
-    old, new = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
-    assert [event.error for event in old.recurring] == ["UNKNOWN_MEMBER_ID"]
-    assert (old.member.state, new.member.member_id, new.member.state) == (
+    old_lane, new_lane = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
+    assert [event.error for event in old_lane.recurring] == ["UNKNOWN_MEMBER_ID"]
+    assert (old_lane.member.state, new_lane.member.member_id, new_lane.member.state) == (
         MembershipState.OUT,
         "a-2",
         MembershipState.SEEN,
@@ -160,7 +160,7 @@ def test_requests_of_a_closed_connection_end_unanswered() -> None:
     assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
 
 
-def test_missed_requests_leave_those_in_flight_pending() -> None:
+def test_missed_requests_do_not_end_requests_in_flight() -> None:
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", generation_id=1)
@@ -198,7 +198,7 @@ def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> No
 
 
 def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In small: groups, members, events, connections, requests that nobody answers, errors that nobody knows."""
+    """Send many groups, members, events, connections, unanswered requests and unknown errors, with a low limit."""
     monkeypatch.setattr(consumer_groups, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):

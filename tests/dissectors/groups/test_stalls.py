@@ -14,7 +14,7 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 
 def two_members(*, until: float = 10) -> Story:
-    """Members a and b in generation 1, with heartbeats from second 1 up to `until`."""
+    """Return a story of members a and b in generation 1, with heartbeats from second 1 to `until`."""
     story = Story()
     story.joined(0, "a", "b")
     story.beats(1, until, "a", "b")
@@ -111,7 +111,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
     assert kinds(story.stalls(15)) == ["sync-missing"]
 
 
-def test_member_without_a_sync_is_found_with_its_rule() -> None:
+def test_missing_sync_has_the_code_of_its_rule() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
     story.finds(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
@@ -237,7 +237,7 @@ def test_member_that_disconnects_without_leaving_is_lost() -> None:
     assert {lane.member.state for lane in story.view(35).lanes} == {MembershipState.MEMBER, MembershipState.OUT}
 
 
-def test_end_of_a_capture_is_not_the_loss_of_members() -> None:
+def test_end_of_a_capture_does_not_lose_members() -> None:
     story = two_members()
     for client in "ab":
         story.closes(10, client, by=None)
@@ -329,7 +329,7 @@ def test_single_illegal_generation_is_normal_in_a_rebalance() -> None:
         ("Heartbeat", "UNKNOWN_MEMBER_ID", "the coordinator accepted this member only a moment before"),
     ],
 )
-def test_coordinator_that_refuses_its_own_generation_is_to_blame(api: str, error: str, explanation: str) -> None:
+def test_coordinator_that_refuses_its_own_generation_is_blamed(api: str, error: str, explanation: str) -> None:
     story = two_members(until=3)
     story.say(3, "a", api, error=error, generation_id=1)
     [stall] = [stall for stall in story.stalls(4) if stall.waiting == ("a" + TAIL,)]
@@ -341,7 +341,7 @@ def test_coordinator_that_refuses_its_own_generation_is_to_blame(api: str, error
 
 
 def test_member_that_reconnects_is_not_lost() -> None:
-    """Its coordinator was restarted. Found with real traffic."""
+    """The member's coordinator was restarted. Found with real traffic."""
     story = two_members()
     story.closes(10.2, "b")
     story.beats(11, 13, "a")
@@ -353,7 +353,7 @@ def test_member_that_reconnects_is_not_lost() -> None:
     ("connection_id", "gap_at", "is_lost"),
     [("other", 12, False), ("", 12, False), ("other", 9, True), ("n-b", 12, True)],
 )
-def test_member_may_have_reconnected_on_a_connection_that_was_not_inspected(
+def test_member_may_have_reconnected_on_an_uninspected_connection(
     connection_id: str, gap_at: int, is_lost: bool
 ) -> None:
     """The inspector was behind when the coordinator was restarted. Found with real traffic."""
@@ -411,7 +411,7 @@ def test_transient_error_is_a_stall_only_if_it_lasts() -> None:
     assert stall.kind is StallKind.REFUSED
 
 
-def test_stall_of_a_refused_commit_ends_with_an_accepted_one() -> None:
+def test_refused_commit_stall_ends_with_an_accepted_commit() -> None:
     story = two_members(until=3)
     story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
     story.say(4, "a", "OffsetCommit", generation_id=1)
@@ -511,7 +511,7 @@ def test_fenced_join_is_blamed_on_the_broker() -> None:
     assert "the coordinator refuses epoch 0, with which a fenced member may always join again" in stall.text
 
 
-def test_commit_without_membership_differs_from_one_of_a_removed_member() -> None:
+def test_commit_without_membership_differs_from_that_of_a_removed_member() -> None:
     story = two_members()
     story.say(5, "rpk", "OffsetCommit", member=None, generation_id=-1, error="UNKNOWN_MEMBER_ID")
     [stall] = story.stalls(6)
@@ -525,7 +525,7 @@ def test_commit_without_membership_differs_from_one_of_a_removed_member() -> Non
 
 
 @pytest.mark.parametrize("reason", ["", "late", "refused", "rebalance"])
-def test_unknown_member_that_was_alive_is_questioned(reason: str) -> None:
+def test_unknown_member_error_for_a_live_member_is_questioned(reason: str) -> None:
     story = two_members()
     if reason == "refused":
         story.say(10, "b", "Heartbeat", generation_id=1, error="UNKNOWN_MEMBER_ID")
@@ -550,7 +550,7 @@ def test_commit_behind_a_pending_transaction_is_a_stall_only_if_it_lasts() -> No
 
 
 def test_member_without_a_heartbeat_since_its_assignment_is_not_silent() -> None:
-    """Heartbeats of the generation before are forgotten when it joins again."""
+    """Heartbeats from the previous generation are forgotten when the member rejoins."""
     lane = Lane("m", "m", "c", "", "", 0, 0, state=MembershipState.MEMBER, heartbeat_gaps=[SECOND] * 3)
     group = GroupHistory("g", 0, 0)
     assert exceeded_silence_limit(group, lane, 1_000 * SECOND) is None

@@ -33,8 +33,8 @@ def abandoned_findings(story: str) -> list[FindingEntry | FindingLine]:
     return [finding for finding in findings(story) if finding.code == "E006"]
 
 
-def produce_with_error(code: int, *, partition: int = 0, topic: str = "orders", **more: Any) -> str:
-    partition_response = {"index": partition, "error_code": code, "base_offset": -1 if code else 7, **more}
+def produce_with_error(code: int, *, partition: int = 0, topic: str = "orders", **fields: Any) -> str:
+    partition_response = {"index": partition, "error_code": code, "base_offset": -1 if code else 7, **fields}
     return PRODUCE + f"< {json.dumps({'responses': [{'name': topic, 'partition_responses': [partition_response]}]})}\n"
 
 
@@ -59,7 +59,7 @@ def test_loop_is_reported_once_with_count_and_reason() -> None:
     assert finding.path == "responses[0].partition_responses[0].error_code"
 
 
-def test_loop_of_all_requests_is_an_error_and_a_long_one_becomes_one() -> None:
+def test_loop_is_an_error_if_all_requests_fail_or_if_it_lasts() -> None:
     [finding] = error_findings(9 * (produce_with_error(7) + "+300ms\n"))
     assert finding.severity == "error"
     assert finding.message.startswith("6 of 6 Produce requests of client 'app' were refused with REQUEST_TIMED_OUT")
@@ -73,10 +73,10 @@ def test_success_resets_the_count() -> None:
     failures = 2 * (produce_with_error(19) + "+1s\n")
     assert not error_findings(4 * (failures + produce_with_error(0)))
     assert error_findings(failures + produce_with_error(0, partition=1) + failures), (
-        "that of another partition does not"
+        "the success of another partition resets nothing"
     )
     assert error_findings(failures + produce_with_error(0).replace("> ", "> as other ") + failures), (
-        "nor that of another client"
+        "nor does the success of another client"
     )
 
 
@@ -86,7 +86,7 @@ def test_count_restarts_after_silence() -> None:
 
 @pytest.mark.parametrize(("code", "reported_after"), [(19, 15), (51, 15), (56, 1)])
 def test_errors_after_an_election_have_more_time(code: int, reported_after: int) -> None:
-    """NOT_COORDINATOR explains missing replicas and markers, but no broken disk."""
+    """NOT_COORDINATOR suggests an election, which explains missing replicas and markers, but not a broken disk."""
     loop = produce_with_error(code) + "+1s\n"
     assert loop_findings(10 * loop)
     assert bool(loop_findings(heartbeat(16) + 10 * loop)) is (reported_after < 10)
@@ -114,7 +114,7 @@ def test_errors_at_the_first_use_of_a_group_are_not_reported(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(generic_judgements()))
-def test_single_error_is_reported_exactly_if_it_is_final(code: int) -> None:
+def test_single_error_is_reported_only_if_it_is_final(code: int) -> None:
     reported = error_findings(end_transaction(code))
     is_final = judgement("EndTxn", code).nature is Nature.FINAL
     assert [finding.code for finding in reported] == (["E001"] if is_final and not is_owned(code) else [])
@@ -168,7 +168,7 @@ def test_broker_message_is_not_quoted_if_the_request_has_a_secret() -> None:
     assert "hunter2" not in message_for_config("listener.name.sasl.jaas.config")
 
 
-def test_several_topics_with_one_error_are_one_finding() -> None:
+def test_topics_with_the_same_error_share_one_finding() -> None:
     topics = [{"name": f"t{index}", "error_code": 44} for index in range(5)]
     requested_topics = [{"name": f"t{index}"} for index in range(5)]
     [finding] = error_findings(
@@ -178,7 +178,7 @@ def test_several_topics_with_one_error_are_one_finding() -> None:
     assert finding.severity == "warning"
 
 
-def test_existing_topic_is_information() -> None:
+def test_refusal_of_an_existing_topic_is_information() -> None:
     [finding] = error_findings(
         '> CreateTopics v5 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 36}]}\n'
     )
@@ -186,7 +186,7 @@ def test_existing_topic_is_information() -> None:
 
 
 def test_invalid_request_is_explained_only_for_the_invalid_topic() -> None:
-    """Of tulios/kafkajs#1162: only one of the topics is wrong."""
+    """From tulios/kafkajs#1162: only one of the topics is wrong."""
     valid_topic = {"name": "right", "num_partitions": 1, "replication_factor": 1}
     invalid_topic = {**valid_topic, "name": "wrong", "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
     story = (
@@ -214,7 +214,7 @@ def test_empty_list_of_assignments_is_explained() -> None:
 
 
 def test_incomplete_join_is_explained() -> None:
-    """Of confluentinc/librdkafka#5541."""
+    """From confluentinc/librdkafka#5541."""
     [finding] = error_findings(
         '> ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": '
         '-1, "subscribed_topic_names": null, "topic_partitions": null}\n'
@@ -239,7 +239,7 @@ def test_owners_are_rules_about_frames() -> None:
             )
 
 
-def test_only_owners_that_check_an_api_get_more_time() -> None:
+def test_owners_of_an_error_depend_on_the_api() -> None:
     assert owners("Metadata", Error.LEADER_NOT_AVAILABLE) == ("S006", "S011")
     assert owners("ListOffsets", Error.LEADER_NOT_AVAILABLE) == ()
     assert owners("EndTxn", Error.COORDINATOR_NOT_AVAILABLE) == ("S023",)
@@ -260,7 +260,7 @@ def test_owner_reports_an_error_alone() -> None:
 
 
 def test_loop_is_reported_if_its_owner_reports_nothing() -> None:
-    """S022 does not report a client that never looks up the coordinator."""
+    """S022 ignores a client that never looks up the coordinator."""
     refused = (
         '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+2s\n'
     )
@@ -272,7 +272,7 @@ def test_loop_is_reported_if_its_owner_reports_nothing() -> None:
 
 
 def test_owner_may_report_another_frame_of_the_loop() -> None:
-    """S008 reports the Metadata response that still names the leader which denies it."""
+    """S008 reports a Metadata response that still names a broker which denies that it is the leader."""
     story = (
         '> Metadata v8 {"topics": [{"name": "orders"}]}\n'
         '< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "topics": [{"name": "orders", "partitions": '
@@ -359,7 +359,7 @@ def test_producer_that_gave_up_is_reported() -> None:
         "client 'app' closed its connection after its last Produce was refused with OUT_OF"
     )
     assert not error_findings(failure + "open 3 client=10.0.0.101:50010\n+1s\n3 close\n" + produce_with_error(0)), (
-        "of another one"
+        "another connection was closed"
     )
     assert not error_findings(failure + '> InitProducerId v3 {"transactional_id": null}\n+6s\n')
     new_connection = "open 2 client=10.0.0.101:50009\n"
@@ -431,14 +431,14 @@ def test_client_that_gives_up_after_a_transient_error_is_reported() -> None:
     )
     assert not abandoned_findings(commit_with_error(14) + "+2s\n" + commit_with_error(0) + "+9s\n")
     other_client = commit_with_error(0).replace("> ", "> as other ")
-    assert abandoned_findings(commit_with_error(14) + other_client + "+9s\n"), "another client's request is none of it"
+    assert abandoned_findings(commit_with_error(14) + other_client + "+9s\n"), "another client's request does not count"
     join = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n'
     assert not abandoned_findings(commit_with_error(14) + join + '< {"error_code": 0, "generation_id": 2}\n+9s\n'), (
         "it rejoins instead"
     )
     assert not abandoned_findings(commit_with_error(25) + "+9s\n"), "that is G011"
     assert not abandoned_findings('> FindCoordinator v2 {"key": "g"}\n< {"error_code": 15}\n+9s\n'), (
-        "made when it is needed"
+        "a lookup is repeated only when it is needed"
     )
     assert not abandoned_findings(commit_with_error(28) + "+9s\n"), "an error that does not pass"
 
@@ -456,7 +456,7 @@ def test_client_that_disconnects_after_a_transient_error_is_reported() -> None:
     assert not abandoned_findings(last_attempt + "+1s\n" + new_connection + "+9s\n"), "it has connected again"
     assert not abandoned_findings(commit_with_error(3) + "+9s\n"), "the topic does not exist"
     assert not abandoned_findings(commit_with_error(16) + "close by=server how=fin\n+3s\n"), "it may connect again"
-    assert not abandoned_findings(commit_with_error(16) + "close\n+9s\n"), "nobody sees what it does"
+    assert not abandoned_findings(commit_with_error(16) + "close\n+9s\n"), "nobody sees what the client does"
 
 
 def test_shared_group_of_several_targets_is_named_once() -> None:
@@ -490,15 +490,15 @@ def test_reconnects_after_refusals_are_not_a_storm() -> None:
     assert not findings(commit_with_error(16) + visits, "C017")
 
 
-def test_unsupported_codec_error_for_a_supported_codec_is_blamed_on_the_broker() -> None:
+def test_refusal_of_a_supported_codec_is_blamed_on_the_broker() -> None:
     fetch = '> Fetch v{} {{"topics": [{{"topic": "t", "partitions": [{{}}]}}]}}\n'
     response = '< {"responses": [{"topic": "t", "partitions": [{"error_code": 76}]}]}\n'
     [finding] = error_findings(fetch.format(11) + response)
     assert (finding.code, finding.blame) == ("E001", "broker")
-    assert not error_findings(fetch.format(4) + response), "R013 says that this one needs a newer version"
+    assert not error_findings(fetch.format(4) + response), "R013 reports that this codec needs a newer version"
 
 
-def test_refusal_by_an_old_leader_is_explained_by_metadata_without_a_leader() -> None:
+def test_metadata_without_a_leader_explains_refusals_by_an_old_leader() -> None:
     produce = (
         '> Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}\n'
         '< {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}\n'

@@ -49,7 +49,7 @@ def test_importing_the_module_reads_no_data() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
 
 
-def test_has_every_line_since_0_10_0() -> None:
+def test_every_line_since_0_10_0_is_known() -> None:
     assert lines() == tuple(LINES.split())
 
 
@@ -64,7 +64,7 @@ def test_has_every_line_since_0_10_0() -> None:
         ("0.11", "0.11.0"),
     ],
 )
-def test_finds_the_line_of_a_release(release: str, name: str) -> None:
+def test_line_of_a_release_is_found(release: str, name: str) -> None:
     assert line(release).name == name
 
 

@@ -1,4 +1,4 @@
-"""Lines name the client of a request, even if only the first request of the connection does (KIP-1313)."""
+"""Lines name the client of every request, even if only the first request of a connection does (KIP-1313)."""
 
 from collections.abc import Iterator
 
@@ -46,8 +46,8 @@ def test_all_lines_of_a_connection_name_its_client() -> None:
 
 def test_filters_and_overviews_cover_lines_without_a_client_id() -> None:
     lines = told(STORY)
-    for text in ("client_id=shop", f"client_instance_id={INSTANCE}"):
-        line_filter = filters.parse(text)
+    for filter_text in ("client_id=shop", f"client_instance_id={INSTANCE}"):
+        line_filter = filters.parse(filter_text)
         assert sum(line_filter.matches(as_mapping(line)) for line in frames(lines)) == 6
     first_connection, second_connection = feed(ConnectionsOverview(), lines).rows()
     assert (first_connection.client_ids, first_connection.client_instance_id) == (("shop",), INSTANCE)

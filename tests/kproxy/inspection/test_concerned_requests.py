@@ -1,4 +1,4 @@
-"""Findings without a frame have the columns of their request."""
+"""Findings that no frame carries have the columns of the request that they concern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of trace lines about transactions."""
+"""The columns about transactions in trace lines."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def frames(kind: type[Line], api: str) -> list[RequestLine | ResponseLine]:
     return [line for line in told(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
 
 
-def test_lines_have_the_producer_of_the_request_or_the_assigned_one() -> None:
-    def producer_of(kind: type[Line], api: str) -> tuple[int | None, int | None]:
+def test_lines_have_the_requesting_or_the_newly_assigned_producer() -> None:
+    def first_producer(kind: type[Line], api: str) -> tuple[int | None, int | None]:
         line = frames(kind, api)[0]
         return line.producer_id, line.producer_epoch
 
-    assert producer_of(RequestLine, "InitProducerId") == (None, None)
-    assert producer_of(ResponseLine, "InitProducerId") == (7, 2)
-    assert producer_of(RequestLine, "Produce") == producer_of(ResponseLine, "Produce") == (7, 2)
-    assert producer_of(RequestLine, "EndTxn") == (7, 2)
-    assert producer_of(ResponseLine, "EndTxn") == (7, 3)
+    assert first_producer(RequestLine, "InitProducerId") == (None, None)
+    assert first_producer(ResponseLine, "InitProducerId") == (7, 2)
+    assert first_producer(RequestLine, "Produce") == first_producer(ResponseLine, "Produce") == (7, 2)
+    assert first_producer(RequestLine, "EndTxn") == (7, 2)
+    assert first_producer(ResponseLine, "EndTxn") == (7, 3)
     assert [line.transaction_timeout_ms for line in frames(RequestLine, "InitProducerId")] == [60000]
     assert [line.committed for line in frames(ResponseLine, "EndTxn")] == [True]
     plain_produce = frames(RequestLine, "Produce")[1]

@@ -1,4 +1,4 @@
-"""From releases to the data files, with two tiny releases of a made-up protocol."""
+"""Build the data files from two tiny releases of a made-up protocol."""
 
 import json
 from typing import Any
@@ -102,12 +102,12 @@ def test_field_ranges_that_end_early_keep_their_end() -> None:
     assert data.messages["CatRequest"]["fields"] == fields
 
 
-def test_rejects_a_message_defined_twice() -> None:
+def test_message_defined_twice_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"4\.4\.0 defines CatRequest twice"):
         make([Release("4.4.0", [definition(), definition()], OLD.facts)])
 
 
-def test_rejects_versions_with_a_hole() -> None:
+def test_versions_with_a_gap_are_rejected() -> None:
     newer = Release("4.4.0", [definition(validVersions="4-5")], NEW.facts)
     with pytest.raises(ValueError, match=r"CatRequest have a hole: \[0, 1, 2, 4, 5\]"):
         make([OLD, newer])

@@ -1,4 +1,4 @@
-"""One definition file, as Kafka writes it, read without its sentences."""
+"""Read a definition file, as Kafka writes it, without its comments and descriptions."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def test_comments_are_removed_and_strings_kept() -> None:
     assert parse(text) == {"a": "http://x", "b": '"// no comment', "c": "/* no */"}
 
 
-def test_facts_of_a_message_are_kept_without_its_sentences() -> None:
+def test_message_is_read_without_its_comments_and_descriptions() -> None:
     text = (
         LICENCE
         + """{
@@ -80,7 +80,7 @@ def test_shared_struct_is_copied_to_each_field() -> None:
     ]
     first, rest = read_message(definition(*fields, commonStructs=[cursor]))["fields"]
     assert [inner["name"] for inner in first["fields"]] == ["At"]
-    assert [inner["versions"] for inner in rest["fields"]] == [{1, 2, 3}], "no version has it without its struct"
+    assert [inner["versions"] for inner in rest["fields"]] == [{1, 2, 3}], "no version has the field without its struct"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_field_without_a_default_has_no_such_key() -> None:
     assert "default" not in read_field()
 
 
-def test_rejects_a_definition_without_a_required_key() -> None:
+def test_definition_without_a_required_key_is_rejected() -> None:
     with pytest.raises(KeyError, match="validVersions"):
         read('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")

@@ -1,4 +1,4 @@
-"""Rows of release lines, from what Java printed to the data file and to the report."""
+"""Rows of release lines, from the output of the Java program to the data file and the report."""
 
 from typing import Any
 
