@@ -41,7 +41,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def options_of_this_run() -> None:
+def hide_pytest_options() -> None:
     """Hide pytest's options from processes that tests start, but only after the workers of pytest-xdist have read them.
 
     The coverage of such processes is not measured either: its warnings and its file would disturb the tests.

@@ -67,7 +67,7 @@ class _Entry(NamedTuple):
     """The first reading of a struct: a checkpoint before each step and one after the last.
 
     `enclosing` is the reading of the enclosing struct, which reads this one in its step `step_index`. If that step
-    reads `array`, this struct is the first of `count` elements.
+    reads `array`, this struct is the first of `element_count` elements.
     """
 
     compiled: StructSteps
@@ -75,7 +75,7 @@ class _Entry(NamedTuple):
     enclosing: _Entry | None
     step_index: int
     array: Array | None
-    count: int
+    element_count: int
 
 
 class Trace:
@@ -175,7 +175,7 @@ class Trace:
             raise TooExpensive(pos)
         while entry.enclosing is not None:
             if entry.array is not None:
-                pos = entry.array.read_rest(frame, pos, 1, entry.count)
+                pos = entry.array.read_rest(frame, pos, 1, entry.element_count)
             for step in entry.enclosing.compiled.steps[entry.step_index + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:

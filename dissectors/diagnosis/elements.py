@@ -23,13 +23,13 @@ class _StepLocation(NamedTuple):
 
 
 class Element(NamedTuple):
-    """An element of an array of `count` elements, and the checkpoint where it begins.
+    """An element of an array of `element_count` elements, and the checkpoint where it begins.
 
     `indexes` are the indexes of the enclosing elements, outermost first, and its own.
     """
 
     array: Array
-    count: int
+    element_count: int
     start: Checkpoint
     inside: _StepLocation
     indexes: tuple[int, ...]
@@ -99,7 +99,7 @@ class Elements:
         enclosing: Element | _StepLocation | None = element
         while enclosing is not None:
             if isinstance(enclosing, Element):
-                pos = enclosing.array.read_rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.count)
+                pos = enclosing.array.read_rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.element_count)
                 enclosing = enclosing.inside
             for step in enclosing.compiled.steps[enclosing.step_index + 1 :]:
                 pos = step(frame, pos)

@@ -31,7 +31,7 @@ def encode_request(
         body: Values by Kafka's names in snake_case; missing ones have Kafka's defaults. Times are in ms.
         correlation_id: For the header.
         client_id: For the header.
-        edit: How to write it incorrectly, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
+        edit: How to write it wrongly, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
 
     Raises:
         ValueError: Unknown API or version.

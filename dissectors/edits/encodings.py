@@ -13,7 +13,7 @@ FIXED_LENGTHS = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 def in_encoding_of(field: Field, struct: Layout) -> Field:
     """Return a field of another version as the writer of a struct writes it: with its lengths and tag buffers."""
-    return encoding_change("compact" if struct.flexible else "fixed").field(field)
+    return encoding_change("compact" if struct.flexible else "fixed").apply_to_field(field)
 
 
 def encoding_change(written: str) -> RecursiveChange:
@@ -33,7 +33,9 @@ def with_encoding(old_field: Field, written: str, *, elements: bool = False, str
     """Return the field with the other length encoding, unchanged if it has no length."""
     field = old_field
     if elements:
-        if old_field.element_length and old_field.element_length != (length := _length_encoding(old_field.type, written)):
+        if old_field.element_length and old_field.element_length != (
+            length := _length_encoding(old_field.type, written)
+        ):
             field = replace(old_field, element_length=length)
     elif old_field.length is not None and (old_field.struct is None or old_field.array):
         length = _length_encoding("array" if old_field.array else old_field.type, written)

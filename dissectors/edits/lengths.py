@@ -36,7 +36,7 @@ def change_flexibility(layout: Layout, field: str, written: str) -> Layout:
     """Write int16 and int32 lengths and no tag buffers (``fixed``), or the reverse (``compact``)."""
     del field
     _check_encoding(written)
-    return encoding_change(written).body(layout)
+    return encoding_change(written).apply_to_body(layout)
 
 
 def _length_encoding_sentence(field: str, written: str) -> str:
@@ -78,7 +78,7 @@ def _change_scope(
                 field = change(field, elements)
         return field
 
-    return RecursiveChange((name, (scope, detail)), change_both).body(layout)
+    return RecursiveChange((name, (scope, detail)), change_both).apply_to_body(layout)
 
 
 def scope_of(field: Field, *, elements: bool) -> str:

@@ -107,29 +107,32 @@ class RecursiveChange(NamedTuple):
     """
 
     key: tuple[str, Any]
-    of_field: ChangeField
-    of_struct: ChangeStruct = lambda struct: struct
+    field_change: ChangeField
+    struct_change: ChangeStruct = lambda struct: struct
 
-    def body(self, layout: Layout) -> Layout:
+    def apply_to_body(self, layout: Layout) -> Layout:
         """Return the layout with the body changed, whether it is given alone or in its frame."""
-        return change_body(layout, self.struct)
+        return change_body(layout, self.apply_to_struct)
 
-    def struct(self, struct: Layout) -> Layout:
+    def apply_to_struct(self, struct: Layout) -> Layout:
         """Return the changed struct, with all fields in it; the same object if nothing in it changes."""
         changed = _changed_structs(struct)
         if self.key not in changed:
-            fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
+            fields, tagged = (
+                tuple(map(self.apply_to_field, struct.fields)),
+                tuple(map(self.apply_to_field, struct.tagged)),
+            )
             is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
-            result = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
+            result = self.struct_change(struct if is_same else replace(struct, fields=fields, tagged=tagged))
             changed[self.key] = None if result is struct else result  # it would refer to itself
         return changed[self.key] or struct
 
-    def field(self, field: Field) -> Field:
+    def apply_to_field(self, field: Field) -> Field:
         """Return the changed field, with all fields in it; the same object if nothing in it changes."""
         changed = _changed_fields(field)
         if self.key not in changed:
-            struct = self.struct(field.struct) if field.struct else None
-            result = self.of_field(field if struct is field.struct else replace(field, struct=struct))
+            struct = self.apply_to_struct(field.struct) if field.struct else None
+            result = self.field_change(field if struct is field.struct else replace(field, struct=struct))
             changed[self.key] = None if result is field else result
         return changed[self.key] or field
 

@@ -44,7 +44,7 @@ def _find_locations(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLo
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
-    """The topic in the innermost struct that has one."""
+    """Return the topic in the innermost struct that has one."""
     for row in reversed(rows):
         if name := _topic(row, topic_name):
             return name

@@ -89,7 +89,7 @@ def _withhold(nodes: list[Node], spans: SpanSet) -> None:
 
 
 def redacted_frame(message: Message) -> bytes:
-    """The frame with the bytes of its secrets set to zero, so that lengths do not change."""
+    """Return the frame with the bytes of its secrets set to zero, so that lengths do not change."""
     if not may_hold_secrets(message) and not embedded.holds_secret_topic(message):
         return message.frame
     frame = bytearray(message.frame)

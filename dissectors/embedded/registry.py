@@ -44,7 +44,7 @@ def embedded(owner: str, path: str) -> Callable[[Reader], Reader]:
 
 
 def reader_of(owner: str, path: str) -> Reader | None:
-    """The reader of a field; None for most fields."""
+    """Return the reader of a field; None for most fields."""
     return _READERS.get((owner, path))
 
 
@@ -69,7 +69,7 @@ def payload_of_layout(message: Layout, *prefix: Field) -> Layout:
 
 
 def payload_at_stated_version(name: str, data: bytes, *prefix: Field) -> Layout:
-    """Return the layout of a payload with its version in the first two bytes; like Kafka, read later ones as the latest.
+    """Return the layout of a payload by the version in its first two bytes; like Kafka, read later ones as the latest.
 
     Raises:
         DecodeError: The version is missing or below the first.

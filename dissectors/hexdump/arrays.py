@@ -23,7 +23,7 @@ def read_arrays(text: str) -> list[bytes]:
     """Return the bytes of each array in the text; empty if it has none.
 
     Elements are 0x00 to 0xff or decimal, -128 to 255, with the casts and suffixes of Java and Rust. Without 0x they are
-    hex if each has two digits and one begins with 0 or has a letter. 0x words of several bytes in a C array are read as is.
+    hex if each has two digits and one begins with 0 or has a letter. Longer 0x words in a C array are read as is.
 
     Raises:
         HexError: An element is not a byte.

@@ -86,7 +86,10 @@ def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
         rows = [line if index >= first else "" for index, line in enumerate(lines)]
         client_lines = [line if not indented[index] else "" for index, line in enumerate(rows)]
         server_lines = [line if indented[index] else "" for index, line in enumerate(rows)]
-        return [_read_dump(client_lines, first, len(lines)), _read_dump(server_lines, indented.index(True, first), len(lines))]
+        return [
+            _read_dump(client_lines, first, len(lines)),
+            _read_dump(server_lines, indented.index(True, first), len(lines)),
+        ]
     starts = [first, *(index for index in range(first + 1, len(lines)) if _starts_dump(lines[index]))]
     return [
         _read_dump(lines, start, _end_of_rows(lines, start, end))
@@ -180,7 +183,7 @@ def _parse_row(line: str, number: int, *, after_star: bool = False) -> _Row:
 
 
 def _find_radix(rows: Sequence[_Row]) -> int:
-    """Return the radix (16, 8 or 10) that makes the most offsets consecutive. Seven digits suggest od's octal offsets."""
+    """Return the radix (16, 8 or 10) that makes the most offsets consecutive. Seven digits suggest octal (od)."""
     order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
     digits = set("".join(row.offset.lower() for row in rows))
     possible_radixes = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]

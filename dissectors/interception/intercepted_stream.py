@@ -1,4 +1,4 @@
-"""The two directions of an intercepted connection: which bytes pass at once, and which must wait for the rest of their frame."""
+"""The two directions of an intercepted connection: which bytes pass at once, and which wait for their whole frame."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNFRAMED_SIZE = sys.maxsize  # bytes that are not frames pass like one frame th
 class Delivery(NamedTuple):
     """The next bytes of one direction, as received and as they should be sent after `delay` seconds.
 
-    Both are the same object unless an interceptor changed them. If `close` is set, they are the connection's last bytes.
+    Both are the same object unless an interceptor changed them. If `close` is set, they are the connection's last.
     """
 
     direction: Direction
@@ -168,7 +168,7 @@ class _Stream(ABC):
         """Show a whole frame to interceptors.
 
         Returns:
-            The delivery, None to send the frame unchanged at once; and the response, if an interceptor answers the request.
+            The delivery, None to send the frame unchanged now; and the response if an interceptor answers the request.
         """
         is_request = self.direction is Direction.REQUEST
         sent, delay = frame, 0.0

@@ -16,7 +16,7 @@ class Handling(NamedTuple):
     Attributes:
         interceptors: The interceptors of its requests, and the interceptors of its responses.
         tracked: Whether its responses must be recognized: an interceptor wants them, or an `Answer` may wait for them.
-        reads_acks: Whether acks must be read at once to know if a response follows: for Produce, if an `Answer` may wait.
+        reads_acks: Whether acks must be read to know if a response follows: for Produce, if an `Answer` may wait.
     """
 
     api_key: int

@@ -295,7 +295,7 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
 
 
 class _ReadingEnd(NamedTuple):
-    count: int
+    record_count: int
     pos: int
     error: DecodeError | None
 

@@ -130,7 +130,7 @@ def _message(name: str) -> Mapping[str, Any]:
 
 
 def message_names() -> tuple[str, ...]:
-    """The names of all messages, APIs first, in the order of the data."""
+    """Return the names of all messages, APIs first, in the order of the data."""
     return tuple(_lines())
 
 
@@ -155,7 +155,7 @@ def _api(entry: Mapping[str, Any]) -> Api:
 
 
 def api(key: int) -> Api | None:
-    """The API with this key, None if unknown."""
+    """Return the API with this key, None if unknown."""
     return _apis().get(key)
 
 
@@ -165,35 +165,35 @@ def _apis_by_name() -> dict[str, Api]:
 
 
 def api_by_name(name: str) -> Api | None:
-    """The API with this name, e.g. ``Produce``; None if unknown."""
+    """Return the API with this name, e.g. ``Produce``; None if unknown."""
     return _apis_by_name().get(name)
 
 
 def apis() -> tuple[Api, ...]:
-    """All APIs, ordered by key."""
+    """Return all APIs, ordered by key."""
     return tuple(_apis().values())
 
 
 def releases() -> tuple[str, ...]:
-    """The Kafka releases in the data, oldest first."""
+    """Return the Kafka releases in the data, oldest first."""
     oldest_first = message("RequestHeader")["served"]
     return tuple(oldest_first)
 
 
 def request(api_key: int) -> str | None:
-    """Name of the API's request message."""
+    """Return the name of the API's request message, None if the API is unknown."""
     known_api = api(api_key)
     return f"{known_api.name}Request" if known_api else None
 
 
 def response(api_key: int) -> str | None:
-    """Name of the API's response message."""
+    """Return the name of the API's response message, None if the API is unknown."""
     known_api = api(api_key)
     return f"{known_api.name}Response" if known_api else None
 
 
 def header_versions(api_key: int, version: int) -> tuple[int, int]:
-    """The versions of the request header and of the response header.
+    """Return the versions of the request header and of the response header.
 
     Flexible versions have (2, 1), others (1, 0); the exceptions (ApiVersions, ControlledShutdown) are in the data.
 
@@ -214,17 +214,17 @@ def _errors() -> dict[int, ErrorCode]:
 
 
 def errors() -> tuple[ErrorCode, ...]:
-    """All error codes, including NONE."""
+    """Return all error codes, including NONE."""
     return tuple(_errors().values())
 
 
 def error(code: int) -> ErrorCode | None:
-    """The error with this code, None if unknown; 0 is NONE, -1 is UNKNOWN_SERVER_ERROR."""
+    """Return the error with this code, None if unknown; 0 is NONE, -1 is UNKNOWN_SERVER_ERROR."""
     return _errors().get(code)
 
 
 def error_name(code: int) -> str | None:
-    """Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``."""
+    """Return Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``; None if unknown."""
     error_code = error(code)
     return error_code.name if error_code else None
 
@@ -274,13 +274,13 @@ def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:
 
 
 def coordinator_records() -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all key messages and of all value messages in coordinators' topics."""
+    """Return the names of all key messages and of all value messages in coordinators' topics."""
     keys, values = (_records(f"coordinator-{part}").values() for part in ("key", "value"))
     return frozenset(keys), frozenset(values)
 
 
 def coordinator_record(component: str, record_type: int) -> tuple[str, str] | None:
-    """The names of the key and value messages of a record in a coordinator's topic, None if unknown.
+    """Return the names of the key and value messages of a record in a coordinator's topic, None if unknown.
 
     Args:
         component: ``kafka-group-coordinator`` for ``__consumer_offsets``, ``kafka-transaction-coordinator`` for

@@ -68,13 +68,13 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def lines() -> tuple[str, ...]:
-    """The names of the release lines, oldest first: ``0.10.0`` etc."""
+    """Return the names of the release lines, oldest first: ``0.10.0`` etc."""
     return tuple(_rows())
 
 
 @functools.cache
 def line(release: str) -> ReleaseLine:
-    """The line of a release.
+    """Return the line of a release.
 
     Args:
         release: A line (``2.8``), one of its releases (``2.8.1``), or a prefix of several lines (``0.10``: the

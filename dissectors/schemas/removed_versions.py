@@ -13,7 +13,7 @@ from dissectors import schemas
 
 @functools.cache
 def newest_release() -> str:
-    """The newest release in the schemas, e.g. ``4.4.0``."""
+    """Return the newest release in the schemas, e.g. ``4.4.0``."""
     return schemas.releases()[-1]
 
 
@@ -42,7 +42,7 @@ def is_removed(api_key: int, version: int) -> bool:
 
 
 def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a server advertises a removed version but evidently does not serve it, having dropped those of other APIs.
+    """Whether a server advertises a removed version but does not serve it, as its dropping of others shows.
 
     Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, but serves it from v3 on (KAFKA-18659).
     """

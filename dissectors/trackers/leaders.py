@@ -83,7 +83,7 @@ class LeaderDenials:
         for refusal in refusals(message.body, *PARTITION_FIELDS[message.api]):
             if refusal.code == NOT_LEADER:
                 denials = self._clients.touch(_client_key(event, connection), lambda: BoundedDict(MAX_DENIALS))
-                _record_denial(denials, refusal.place, event, connection.dialled)
+                _record_denial(denials, refusal.topic_partition, event, connection.dialled)
 
 
 class LeaderContradictions:

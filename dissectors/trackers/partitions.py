@@ -17,7 +17,7 @@ TopicPartition = tuple[str, int]
 class RefusedPartition(NamedTuple):
     """The error of a partition in a response; `where` is the path of its field."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     code: int
     where: tuple[str | int, ...]
 

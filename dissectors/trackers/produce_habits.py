@@ -41,14 +41,14 @@ _MAX_WINDOWS = 10
 class ProduceWindow(NamedTuple):
     """Consecutive Produce requests of a connection.
 
-    `singles` is the number of requests with one record, and `places` the number of partitions they went to. `alone` is
+    `singles` is the number of requests with one record, and `partition_count` the number of partitions they went to. `alone` is
     how many of them were sent while no response was awaited, and `idle_ns` is the time before them during which no
     response was awaited. `ns` is the time from the first request to the last.
     """
 
     requests: int
     singles: int
-    places: int
+    partition_count: int
     ns: int
     alone: int
     idle_ns: int
@@ -69,7 +69,7 @@ class Skew(NamedTuple):
     partition: int | None
     records: int
     total: int
-    places: int
+    partition_count: int
 
 
 @tracker(events=(RequestReceived,), apis=("Produce",), needs=(InFlight,), per="connection")

@@ -71,7 +71,7 @@ class Attempt:
 class Resent(NamedTuple):
     """A batch that was sent before, with the earlier batch, its outcome, and the path of the new batch."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     batch: BatchSpan
     before: BatchSpan
     attempt: Attempt

@@ -53,7 +53,7 @@ _FETCH = "responses", "partitions"
 class PartitionData(NamedTuple):
     """One partition of a message with record data: its path in the body, its struct, and its batches."""
 
-    place: partitions.TopicPartition
+    topic_partition: partitions.TopicPartition
     path: Path
     row: dict[str, Any]
     batches: list[BatchSpan]
@@ -154,7 +154,7 @@ class RecordData:
         connection: ConnectionState,
     ) -> None:
         assert self.message is not None
-        produced, topic = self.message.is_request, part.place[0]
+        produced, topic = self.message.is_request, part.topic_partition[0]
         sampler = connection.state(BatchSampler)
         is_selected = len(batches) == 1 and is_valid(data, batches[0], produced=produced)
         if is_selected and not sampler.selects(produced, topic, batches[0].records_count):
@@ -185,7 +185,7 @@ class RecordData:
         produced = self.message.is_request
         examined_batches, faults, cut_off, suspects = examine(
             data,
-            selects=lambda count: is_selected or sampler.selects(produced, part.place[0], count),
+            selects=lambda count: is_selected or sampler.selects(produced, part.topic_partition[0], count),
             produced=produced,
             most_suspects=MAX_SUSPECTS - self.suspects,
             batches=batches,
@@ -247,14 +247,14 @@ def fault_problem(
 ) -> Problem:
     """Return the problem that a rule reports for a fault."""
     return Problem(
-        f"{label(part.place, connection)}, batch {fault.path[0]}: {fault.message}",
+        f"{label(part.topic_partition, connection)}, batch {fault.path[0]}: {fault.message}",
         **problem_place(event, part, fault.start, fault.end, *fault.path),
         hint=hint,
         blame="client" if event.message is not None and event.message.is_request else "broker",
         severity=severity if fault.proven else severity_in_traffic(connection, severity),
         expected=fault.expected,
         got=fault.got,
-        cause=part.place[0],
+        cause=part.topic_partition[0],
     )
 
 

@@ -52,7 +52,7 @@ class StuckPartition:
     `contents` is None until the partition is stuck, and if its records cannot be read.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
     batch: BatchSpan
     since: int

@@ -94,7 +94,7 @@ class EndedAcquisition(NamedTuple):
 class AcknowledgedRange(NamedTuple):
     """Records of a partition that a request acknowledges in the same way."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     first: int
     last: int
     type: int
@@ -103,7 +103,7 @@ class AcknowledgedRange(NamedTuple):
 class Redelivery(NamedTuple):
     """Records that a member got although another acquisition of them was not acknowledged."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     before: Acquisition
     latest: Acquisition
 
@@ -225,9 +225,9 @@ class ShareAcquisitions:
         refused_partitions, lock_ms = acknowledge_errors(body), body.get("acquisition_lock_timeout_ms") or 0
         group, member = group_member_of(request_body)
         for acknowledgement in acknowledgements(request_body):
-            key = group, acknowledgement.place
+            key = group, acknowledgement.topic_partition
             partition = self.partitions.get(key)
-            if partition is None or acknowledgement.place in refused_partitions:
+            if partition is None or acknowledgement.topic_partition in refused_partitions:
                 continue
             removed = partition.take(acknowledgement.first, acknowledgement.last)
             if (kind := _TYPES.get(acknowledgement.type)) is None:

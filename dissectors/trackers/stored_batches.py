@@ -91,7 +91,7 @@ class StoredBatches:
         elif parts := record_data(event, connection).parts:
             offsets = connection.state(Fetches).offsets(event.request)
             for part in parts:
-                self._observe_fetched(part, offsets.get(part.place), event, connection)
+                self._observe_fetched(part, offsets.get(part.topic_partition), event, connection)
             if self.skipped or self.rewritten:
                 connection.flags |= _IRREGULAR
 
@@ -101,7 +101,7 @@ class StoredBatches:
         batches = part.batches
         if not batches or batches[0].magic != 2:
             return
-        log = self._logs.touch(_key(part.place, connection), dict)
+        log = self._logs.touch(_key(part.topic_partition, connection), dict)
         first_offset = batches[0].base_offset
         if offset is not None and offset < first_offset:
             for base_offset, (last_offset, at, _) in log.items():

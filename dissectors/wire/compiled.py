@@ -37,7 +37,7 @@ _BOOLEANS = (False, True)
 
 @cached_on_owner
 def decoder(layout: Layout) -> Decoder:
-    """The compiled decoder of a layout."""
+    """Return the compiled decoder of a layout."""
     return _Compiler().compile(layout) if _is_compilable(layout) else _always_irregular
 
 
@@ -325,14 +325,14 @@ def _fixed_struct_codes(layout: Layout) -> str:
 
 
 def _min_element_bytes(field: Field) -> int:
-    """The smallest size in bytes of one element of an array."""
+    """Return the smallest size in bytes of one element of an array."""
     if field.struct is not None:
         return min_bytes(field.struct)
     return WIDTHS.get(field.type) or {"uvarint": 1, "int16": 2, "int32": 4}[field.element_length or "uvarint"]
 
 
 def min_bytes(layout: Layout) -> int:
-    """The smallest size in bytes of a struct."""
+    """Return the smallest size in bytes of a struct."""
     total = 1 if layout.flexible else 0
     for field in layout.fields:
         if field.length is not None:

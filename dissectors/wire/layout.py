@@ -90,7 +90,7 @@ class Layout:
 
     @property
     def wrong_size(self) -> tuple[int, int] | None:
-        """The tag whose size is wrong, and by how much."""
+        """The tag whose size is wrong, and by how much; None if all sizes are correct."""
         fault, _, numbers = self.tag_fault.partition(" ")
         tag, _, delta = numbers.partition(" ")
         return (int(tag), int(delta)) if fault == "size" else None
@@ -121,13 +121,13 @@ def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], 
 
 
 def layout_of_element(field: Field, index: int) -> Layout:
-    """The layout of one element of an array of structs."""
+    """Return the layout of one element of an array of structs."""
     assert field.struct is not None
     return field.exception[1] if field.exception is not None and field.exception[0] == index else field.struct
 
 
 def snake_case(name: str) -> str:
-    """Kafka's CamelCase name in snake_case: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
+    """Convert Kafka's CamelCase name to snake_case: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
     return _WORD.sub("_", name).lower()
 
 
@@ -141,7 +141,7 @@ def define(name: str, layouts: Mapping[int, Layout]) -> None:
 
 
 def versions(name: str) -> tuple[int, ...]:
-    """Every version of a message, ascending.
+    """Return all versions of a message in ascending order.
 
     Raises:
         KeyError: The message is unknown.
@@ -152,7 +152,7 @@ def versions(name: str) -> tuple[int, ...]:
 
 @functools.cache
 def layout(name: str, version: int, component: str | None = None) -> Layout:
-    """The layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
+    """Return the layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
 
     Raises:
         KeyError: The message is unknown or does not have that version.
@@ -168,7 +168,7 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
 
 
 def resolve(message: Mapping[str, Any], version: int) -> Layout:
-    """The layout of one version of a message definition.
+    """Return the layout of one version of a message definition.
 
     Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
     """

@@ -19,7 +19,7 @@ PlausibilityCheck = Callable[[Any], bool]
 
 @functools.cache
 def error_codes() -> frozenset[int]:
-    """Kafka's error codes."""
+    """Return Kafka's error codes."""
     return frozenset(error.code for error in schemas.errors())
 
 

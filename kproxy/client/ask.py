@@ -21,7 +21,7 @@ async def send_request(
     """
     connection.send(ClientRequest(api, version, values).frame(connection.next_correlation_id()))
     try:
-        # A broker that does not know this version of ApiVersions answers in version 0 (KIP-511); read_response handles it.
+        # `read_response` also handles version 0, in which a broker rejects an unknown version of ApiVersions (KIP-511).
         message = read_response(await connection.receive(), api.key, version)
     except NoResponse as no_response:
         raise UserError(f"{api.name} v{version}: {no_response}", FINDINGS) from None

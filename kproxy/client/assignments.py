@@ -148,7 +148,11 @@ def _json_value(field: Field, value: Any, path: str) -> Any:
 
 def _json_element(field: Field, value: Any, path: str) -> Any:
     if field.struct is not None:
-        return from_json(field.struct, value, path) if isinstance(value, Mapping) else _parse_element(field, str(value), path)
+        return (
+            from_json(field.struct, value, path)
+            if isinstance(value, Mapping)
+            else _parse_element(field, str(value), path)
+        )
     if field.type == "records" and isinstance(value, Mapping | list):
         return _encode_batch(value if isinstance(value, list) else [value], path)
     if field.type in ("string", "bytes", "records", "uuid") and not isinstance(value, str):
@@ -164,7 +168,11 @@ def _parse_scalar(kind: str, text: str, path: str) -> Any:
             case "bytes":
                 return _parse_bytes(text)
             case "records":
-                return _parse_bytes(text) if text.startswith(("hex:", "base64:")) else _encode_batch([{"value": text}], path)
+                return (
+                    _parse_bytes(text)
+                    if text.startswith(("hex:", "base64:"))
+                    else _encode_batch([{"value": text}], path)
+                )
             case "uuid":
                 return _parse_uuid(text)
             case "bool":

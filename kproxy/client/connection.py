@@ -55,7 +55,7 @@ class BrokerConnection:
         self._writer.write(data)
 
     def end(self) -> None:
-        """End the sending side (FIN) after all queued bytes; with TLS, which has no half-close, close the connection."""
+        """End the sending side (FIN) after all queued bytes; with TLS, which has no half-close, close both sides."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
         else:

@@ -28,7 +28,7 @@ _MAX_ITERATIONS: Final = 1_000_000  # seconds of computation; Kafka's default is
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """A mechanism, a user name and a password. For OAUTHBEARER, the password is the token, and there is no user name."""
+    """A mechanism, a user name and a password. For OAUTHBEARER, the password is the token, without a user name."""
 
     mechanism: str
     username: str

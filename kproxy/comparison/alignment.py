@@ -90,7 +90,9 @@ def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
     Exchanges that differ only in version are paired if they are in the same place.
     """
     exchanges = AlignedExchanges()
-    for slice_a, slice_b in _corresponding_slices([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
+    for slice_a, slice_b in _corresponding_slices(
+        [_key(exchange) for exchange in a], [_key(exchange) for exchange in b]
+    ):
         _pair_block(a[slice_a], b[slice_b], exchanges)
     exchanges.moved = pair_remaining(exchanges.only_a, exchanges.only_b)
     return exchanges

@@ -89,7 +89,7 @@ def compare_bodies(
         b: The other body.
         may_differ: Kinds whose values need not be equal. A set value and an unset one (null, -1) still differ.
         same_layout: Whether both bodies have the same version. If not, only fields that both have are compared.
-        topic_names: Functions that return the topic names for the ids in A and in B, to compare topics that have only an id.
+        topic_names: Return the topic name for an id in A and in B, to compare topics that have only an id.
     """
     comparer = _Comparer(may_differ, same_layout, topic_names)
     comparer.compare_structs(message, (), a, b)
@@ -170,7 +170,7 @@ class _Comparer:
 
 
 def _with_keys(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
-    """Yield each element with its identity: the names and numbers in a struct, or a scalar itself, and its occurrence."""
+    """Yield the elements with keys: the identifying fields of a struct or the scalar itself, and a running number."""
     counts: Counter[Any] = Counter()
     for element in elements:
         key: object = _identity(element, topic_name) if isinstance(element, dict) else _as_json_value(element)

@@ -132,8 +132,9 @@ class _Comparer:
                 ))  # fmt: skip
             if values_a.versions != values_b.versions:
                 self._add_or_count(TrafficDifference(
-                    Aspect.VERSION, api=key[0], a=_versions_text(values_a.versions), b=_versions_text(values_b.versions),
-                    place_a=polls_a[key][0].place, place_b=polls_b[key][0].place,
+                    Aspect.VERSION, api=key[0],
+                    a=_versions_text(values_a.versions), place_a=polls_a[key][0].place,
+                    b=_versions_text(values_b.versions), place_b=polls_b[key][0].place,
                 ))  # fmt: skip
             for difference in compare_polls(values_a, values_b):
                 direction, _, path = difference.path.partition(".")
@@ -146,7 +147,9 @@ class _Comparer:
                 ), by_value=True)  # fmt: skip
         differing = [f"{api} {a} and {b}" for api, (a, b) in sorted(counts.items()) if a != b]
         if differing:
-            self.comparison.notes.append(f"repeated requests, whose number may differ (A and B): {', '.join(differing)}")
+            self.comparison.notes.append(
+                f"repeated requests, whose number may differ (A and B): {', '.join(differing)}"
+            )
 
     def compare_findings(self, shows: Callable[[str], bool]) -> None:
         """Compare which findings each trace has."""
@@ -230,8 +233,9 @@ class _Comparer:
         for difference in comparison.differences:
             is_error = difference.why is DifferenceKind.ERROR_CODE
             path = _api_path(difference, line_a.body, line_b.body) if a.api == "ApiVersions" else difference.path
-            self._add_difference(Aspect.ERROR_CODE if is_error else Aspect.FIELD, a, b, direction, _INDEX.sub("[]", path),
-                      difference.a, difference.b, difference.why, difference.owner, by_value=is_error)  # fmt: skip
+            aspect = Aspect.ERROR_CODE if is_error else Aspect.FIELD
+            self._add_difference(aspect, a, b, direction, _INDEX.sub("[]", path), difference.a, difference.b,
+                                 difference.why, difference.owner, by_value=is_error)  # fmt: skip
 
     def _add_unpaired_connection(self, connection: RecordedConnection, side: str) -> None:
         apis = Counter(exchange.api for exchange in connection.exchanges)

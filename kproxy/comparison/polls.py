@@ -47,7 +47,7 @@ class PollDifference:
 
 
 def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
-    """Return the requests of a connection without a response although a later one has one, except Produce with acks=0."""
+    """Return the requests without a response although a later one has one, except Produce with acks=0."""
     response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
     answered_exchanges = exchanges[: response_indexes[-1]] if response_indexes else ()
     return [

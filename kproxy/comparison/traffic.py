@@ -80,7 +80,7 @@ def traffic_of(
     Args:
         name: The name of the trace.
         lines: Its lines, in order.
-        about_clients: Whether to collect also findings that blame the client.
+        about_clients: Whether to include findings that blame the client.
         text: A pattern; its matches in text, such as the names of topics, are replaced by ``*``.
     """
     traffic = RecordedTraffic(name)
@@ -120,7 +120,9 @@ def _mask_line(line: Line, pattern: re.Pattern[str]) -> Line:
     if not isinstance(line, RequestLine | ResponseLine):
         return line
     topics = [replace(topic, topic=_mask_value(topic.topic, pattern)) for topic in line.topics]
-    return replace(line, body=_mask_value(line.body, pattern), client_id=_mask_value(line.client_id, pattern), topics=topics)
+    return replace(
+        line, body=_mask_value(line.body, pattern), client_id=_mask_value(line.client_id, pattern), topics=topics
+    )
 
 
 def _mask_value(value: Any, pattern: re.Pattern[str]) -> Any:

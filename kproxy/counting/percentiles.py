@@ -104,7 +104,9 @@ class Histogram:
         total._counts = array(
             "Q", map(sum, zip_longest(*(histogram._counts for histogram in all_histograms), fillvalue=0))
         )
-        exact_durations = array("Q", chain.from_iterable(histogram._exact_durations or () for histogram in all_histograms))
+        exact_durations = array(
+            "Q", chain.from_iterable(histogram._exact_durations or () for histogram in all_histograms)
+        )
         if len(exact_durations) == total.count and total.count <= _EXACT:
             total._exact_durations = exact_durations
         else:

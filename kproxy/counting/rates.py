@@ -70,7 +70,7 @@ class RateClock:
         old_width, old_first_bucket = self.width, self._first_bucket
         while last // self.width - first // self.width >= BUCKETS:
             self.width *= 2
-        # If events arrive in reverse order, leave all the free buckets before them, so that not each of them needs this.
+        # If events arrive in reverse order, leave all the free buckets before them, so that few of them need this.
         self._first_bucket = first // self.width if at > self._first else last // self.width - BUCKETS + 1
         for series in self._series:
             counts = array("Q", _NONE)
@@ -85,7 +85,7 @@ class RateClock:
         return tuple(map(sum, zip(*(rate.minute(newest) for rate in series), strict=True)))
 
     def rate(self, minute: tuple[int, ...], now: int) -> float:
-        """Return the events per second in a `minute`: over `RATE_SECONDS`, or since the first event if that is shorter."""
+        """Return the events per second in a `minute`: over `RATE_SECONDS`, or since the first event if it is later."""
         begins = (now // SECOND - RATE_SECONDS + 1) * SECOND
         return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begins, self._first), SECOND)
 

@@ -1,4 +1,4 @@
-"""Requests that wait for their response longer than expected."""
+"""Requests that have been waiting for their response longer than expected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import RequestLine
 
-#: A waiting request is reported when its response is this late (s), later once an hour.
+#: A waiting request is reported when its response is this late (s), and then once an hour.
 LATE_STEPS: Final = (5, 15, 60, 300, 900, 3600)
 
 
@@ -30,9 +30,9 @@ class WaitingResponse(NamedTuple):
 def late_responses(
     connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int, repeat_reported: bool = False
 ) -> Iterator[WaitingResponse]:
-    """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns).
+    """Yield the oldest unanswered request of each connection whose response is late by another step at `at` (ns).
 
-    With `repeat_reported`, those whose step was reported already, and only those.
+    With `repeat_reported`, yield those whose step was already reported, and only those.
     """
     for state in connections:
         oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
@@ -51,5 +51,5 @@ def late_responses(
 
 
 def _steps_passed(seconds: int) -> int:
-    """The number of steps that have passed."""
+    """Return the number of steps that have passed."""
     return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

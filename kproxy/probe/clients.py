@@ -61,8 +61,8 @@ class KnownClient:
     name: str
     versions: Mapping[str, int]
 
-    def used(self, served: VersionRanges) -> dict[str, int | None]:
-        """Return the versions that the client negotiates with a broker, None for APIs that the broker does not serve."""
+    def negotiate(self, served: VersionRanges) -> dict[str, int | None]:
+        """Return the versions that the client uses with a broker, None for APIs that are not served."""
         versions: dict[str, int | None] = {}
         for api, newest in self.versions.items():
             limits = served.get(api_of(api).key)
@@ -90,11 +90,11 @@ def known_clients() -> tuple[KnownClient, ...]:
 
 
 def scores(results: Iterable[CheckResult], served: VersionRanges) -> list[ClientScore]:
-    """Return the client_scores of all known clients. Skipped checks do not count."""
+    """Return the scores of all known clients. Skipped checks do not count."""
     completed = [check_result for check_result in results if check_result.outcome != "skip"]
     client_scores = []
     for client in known_clients():
-        used_versions = client.used(served)
+        used_versions = client.negotiate(served)
         needed = [
             check_result for check_result in completed if _needs_check(client, used_versions, check_result.check.id)
         ]

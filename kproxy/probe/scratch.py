@@ -136,7 +136,7 @@ async def create_topic(
     response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
                                 validate_only=validate_only)  # fmt: skip
     if [topic["name"] for topic in response.body["topics"]] != [name]:
-        raise response.failed("the response does not have exactly the topic of the request")
+        raise response.failure("the response does not have exactly the topic of the request")
     code: int = response.body["topics"][0]["error_code"]
     if not code and not validate_only:
         await delete_topic(target, name)
@@ -172,12 +172,12 @@ async def _find_leader(target: Target, connection: BrokerConnection, topic: str)
             brokers = {broker["node_id"]: broker for broker in response.body["brokers"]}
             node = brokers.get(partitions[0]["leader_id"])
             if node is None:
-                raise response.failed(
+                raise response.failure(
                     f"Metadata names leader {partitions[0]['leader_id']}, but does not list that broker"
                 )
             return replace(target, address=TcpAddress(node["host"], node["port"]))
         if time.monotonic() > deadline:
-            raise response.failed(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
+            raise response.failure(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
         await asyncio.sleep(_POLL_S)
 
 
@@ -189,7 +189,7 @@ async def find_coordinator(target: Target, key: str, *, transactions: bool = Fal
             target, connection, "FindCoordinator", version, key=key, key_type=int(transactions)
         )
         if response.body["error_code"]:
-            raise response.failed(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
+            raise response.failure(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
         return replace(target, address=TcpAddress(response.body["host"], response.body["port"]))
 
 
@@ -223,7 +223,7 @@ async def poll_until(
 def _only_partition(response: BrokerResponse, outer: str, inner: str) -> dict[str, Any]:
     topics = response.body[outer]
     if len(topics) != 1 or len(topics[0][inner]) != 1:
-        raise response.failed("the response does not have exactly the topic and partition of the request")
+        raise response.failure("the response does not have exactly the topic and partition of the request")
     partition: dict[str, Any] = topics[0][inner][0]
     return partition
 

@@ -42,5 +42,5 @@ def _matching(option: str, texts: Iterable[str]) -> set[str]:
 
 
 def _matches(check_id: str, name: str) -> bool:
-    """Whether a name is the id or its first levels: ``metadata/v1`` matches ``Metadata/v1/2``, not ``Metadata/v10/2``."""
+    """Whether a name is the id or its first levels: ``metadata/v1`` matches ``Metadata/v1/2``, but not v10."""
     return f"{check_id.lower()}/".startswith(name.rstrip("/") + "/")

@@ -55,7 +55,7 @@ class ShareGroupMember:
             for record in partition["acquired_records"]:
                 offsets = range(record["first_offset"], record["last_offset"] + 1)
                 if not all(offset in sent_offsets for offset in offsets):
-                    raise response.failed("the response does not have all records that are acquired")
+                    raise response.failure("the response does not have all records that are acquired")
                 deliveries.update(dict.fromkeys(offsets, record["delivery_count"]))
         return deliveries
 
@@ -123,7 +123,10 @@ async def _advance_group_to_end(topic: ScratchTopic, member: ShareGroupMember) -
 
 @asynccontextmanager
 async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncIterator[tuple[str, list[str]]]:
-    """Create a share group whose members are assigned the topic's partition; yield its id and theirs; delete it."""
+    """Create a share group whose members are assigned the topic's partition, and delete it at the end.
+
+    Yield the id of the group and the ids of the members.
+    """
     target.version("ShareGroupHeartbeat", _VERSION)
     group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
     coordinator = await find_coordinator(target, group)
@@ -155,7 +158,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
     response = await poll_until(target, send_heartbeat, lambda answer: _assigned_partitions(answer) == [[0]])
     if _assigned_partitions(response) != [[0]]:
-        raise response.failed(
+        raise response.failure(
             f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic"
         )
 

@@ -40,16 +40,16 @@ class BrokerResponse:
         """The request and the response explained, for `CheckFailed`."""
         return explain(self.request), explain(self.response, self.request)
 
-    def failed(self, sentence: str) -> CheckFailed:
+    def failure(self, sentence: str) -> CheckFailed:
         """Return the error that fails a check because of this response."""
         return CheckFailed(sentence, *self.evidence)
 
 
 @dataclass(slots=True)
 class Target:
-    """How to reach the broker, and the versions that it advertises. `within` is the time limit of a response in seconds.
+    """How to reach the broker, and the versions that it advertises.
 
-    `opened` lists all connections so far.
+    `within` is the time limit of a response in seconds. `opened` lists all connections so far.
     """
 
     address: Address
@@ -129,7 +129,7 @@ class Target:
         """Receive the response to a request that was sent; fail the check unless it decodes."""
         response = await self.receive_any(connection, request)
         if response.message.error or response.message.opaque:
-            raise response.failed(f"the {request_name(request)} response does not decode")
+            raise response.failure(f"the {request_name(request)} response does not decode")
         return response
 
     async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerResponse:
@@ -141,10 +141,10 @@ class Target:
         key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
         response = BrokerResponse(request, frame, read_response(frame, key, version))
         if mismatch := correlation_id_mismatch(request, frame):
-            raise response.failed(f"{request_name(request)}: {mismatch}")
+            raise response.failure(f"{request_name(request)}: {mismatch}")
         return response
 
-    async def refused(self, connection: BrokerConnection, description: str) -> bytes | None:
+    async def receive_refusal(self, connection: BrokerConnection, description: str) -> bytes | None:
         """Return the response to a request that the broker must reject, None if it closes the connection instead.
 
         Fail the check if it does neither. `description` names what was sent.
@@ -156,12 +156,12 @@ class Target:
                 raise CheckFailed(f"{description} is neither answered nor does it close the connection") from None
             return None
 
-    async def closes(self, connection: BrokerConnection, description: str) -> None:
+    async def expect_close(self, connection: BrokerConnection, description: str) -> None:
         """Fail unless the broker closes the connection because of `description`."""
-        if (response := await self.refused(connection, description)) is not None:
+        if (response := await self.receive_refusal(connection, description)) is not None:
             raise CheckFailed(f"{description} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
 
-    async def still_serves(self) -> None:
+    async def expect_still_serving(self) -> None:
         """Check, on another connection, that the broker has survived what a check sent."""
         async with self.connection() as connection:
             try:

@@ -1,4 +1,4 @@
-"""The table of transactions, the same in the terminal and on a page: its columns, and the text and style of a cell."""
+"""The table of transactions for the terminal and the page: its columns, and the text and style of each cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS: Final = (
 
 
 class StyledText(NamedTuple):
-    """A text and the name of its style, empty for none."""
+    """A text and the name of its style, which is empty for none."""
 
     text: str
     style: str = ""

@@ -19,7 +19,7 @@ DETAILS = ("summary", "full")
 
 
 def print_lines(capture: Path, detail: str) -> bytes:
-    """Return the lines of a capture."""
+    """Return the trace lines of a capture, as the command prints them."""
     with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
         text.flush()
@@ -27,7 +27,7 @@ def print_lines(capture: Path, detail: str) -> bytes:
 
 
 def digests(capture: Path) -> dict[str, object]:
-    """The number of lines, and a digest of them for each detail."""
+    """Return the number of lines, and a digest of the lines at each level of detail."""
     lines = {detail: print_lines(capture, detail) for detail in DETAILS}
     return {"lines": lines[DETAILS[0]].count(b"\n")} | {
         detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
@@ -35,6 +35,6 @@ def digests(capture: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    found = {capture.name: digests(capture) for capture in CAPTURES}
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
+    digests_by_name = {capture.name: digests(capture) for capture in CAPTURES}
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(digest)}" for name, digest in digests_by_name.items())
     EXPECTED.write_text(f"{{\n{rows}\n}}\n")

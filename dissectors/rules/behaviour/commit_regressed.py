@@ -87,7 +87,7 @@ class _Ends:
         # A broker notes the high watermark before it reads the records, so they may extend beyond it.
         for part in record_data(event, connection).parts:
             if part.batches and (end := part.batches[-1].last_offset + 1) > part.row.get("high_watermark", -1):
-                key, partition = part.place
+                key, partition = part.topic_partition
                 self._set_end((client, names.get(key, key), partition), None, end)
 
     def _set_end(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:

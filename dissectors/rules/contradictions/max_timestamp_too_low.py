@@ -74,7 +74,7 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
                 continue
             start, end = _MAX_TIMESTAMP_SPAN
             yield Problem(
-                f"{label(part.place, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, but the "
+                f"{label(part.topic_partition, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, but the "
                 f"first record has timestamp {batch.base_timestamp}",
                 **problem_place(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
                 hint="fix the writer of the batch: max_timestamp is the highest timestamp of its records",
@@ -82,5 +82,5 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
                 severity=Severity.INFO if isinstance(event, RequestReceived) else None,
                 expected=f"{batch.base_timestamp} or later",
                 got=str(batch.max_timestamp),
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

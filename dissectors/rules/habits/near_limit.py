@@ -162,7 +162,7 @@ def _refused_limits(event: ResponseReceived, connection: ConnectionState) -> Ite
     assert event.message is not None
     assert event.request is not None
     refused = {
-        refusal.place
+        refusal.topic_partition
         for refusal in refusals(event.message.body, "partition_responses", "index")
         if refusal.code in _TOO_LARGE
     }

@@ -107,13 +107,13 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     if window is None:
         return
     elapsed = max(window.ns, _MIN_WINDOW)
-    rate = window.requests * SECOND / elapsed / window.places
+    rate = window.requests * SECOND / elapsed / window.partition_count
     waits = window.alone >= _MIN_ALONE_SHARE * (window.singles - 1)
     flushes = waits and window.idle_ns <= max((1 - _WAITING_SHARE) * elapsed, _AT_ONCE * window.requests)
     sends_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
     if rate < connection.run.limit(FLUSH_RATE if sends_soon else RATE):
         return
-    partitions_text = f"to {window.places} partition{'s' if window.places > 1 else ''}"
+    partitions_text = f"to {window.partition_count} partition{'s' if window.partition_count > 1 else ''}"
     linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
     collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
     wait_text = ", each sent only after the response to the one before" if waits else ""

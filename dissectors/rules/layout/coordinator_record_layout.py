@@ -73,12 +73,12 @@ def coordinator_record_layout(
     if message is None:
         return
     for partition_data in record_data(event, connection).parts:
-        topic = connection.run.topic_names.get(partition_data.place[0], partition_data.place[0])
+        topic = connection.run.topic_names.get(partition_data.topic_partition[0], partition_data.topic_partition[0])
         if topic in COMPONENTS and connection.state(BatchSampler).selects("coordinator", topic):
             for index, name, diagnosis in _departures(partition_data, topic):
                 batch = partition_data.batches[index]
                 problem = Problem(
-                    f"{label(partition_data.place, connection)}, batch {index}: {diagnosis.edit}",
+                    f"{label(partition_data.topic_partition, connection)}, batch {index}: {diagnosis.edit}",
                     **problem_place(event, partition_data, batch.start, batch.end, str(index)),
                     hint=_hint(name, diagnosis.edit),
                     blame="client" if message.is_request or _is_member_payload(diagnosis.edit) else "broker",

@@ -95,7 +95,7 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
             batch_note = "whose other records are of aborted transactions"
         next_offset = contents.last + 1
         yield Problem(
-            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} got the batch "
+            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} got the batch "
             f"{contents.first}..{contents.last} (base_offset + last_offset_delta), {batch_note}: the client must "
             f"continue at {next_offset}",
             **locate(message, *partition.where, "records"),
@@ -103,5 +103,5 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
             "even if compaction has deleted its last records or all of them",
             expected=f"a fetch from offset {next_offset}",
             got=f"offset {partition.offset}",
-            cause=partition.place[0],
+            cause=partition.topic_partition[0],
         )

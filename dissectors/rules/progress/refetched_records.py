@@ -177,7 +177,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
         ):
             continue
         fetches_text = (
-            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within "
+            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} within "
             f"{duration(elapsed)} got the same records, up to offset {contents.newest}: "
         )
         reason, hint = (
@@ -185,7 +185,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             "check whether the application seeks back to a record that it cannot process, and what the client logs "
             "about the batch",
         )
-        if _stays_in_session(event, partition.place):
+        if _stays_in_session(event, partition.topic_partition):
             reason = "the partition is still in the fetch session, although the client does not ask for it"
             hint = (
                 "fix the client: a partition that it no longer reads (revoked, paused) must be in "
@@ -197,7 +197,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             hint=hint,
             expected=f"a fetch from an offset after {partition.offset}",
             got=f"offset {partition.offset}",
-            cause=partition.place[0],
+            cause=partition.topic_partition[0],
         )
 
 

@@ -73,13 +73,13 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
         if unlisted is not None:
             index, batch = unlisted
             yield Problem(
-                f"{label(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
+                f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
                 "fetch does "
                 "not list it",
                 **problem_place(event, part, batch.start, batch.end, str(index)),
                 hint="list every aborted transaction that overlaps the fetched range, with its first offset",
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )
 
 

@@ -77,14 +77,14 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
             continue
         start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
         yield Problem(
-            f"{label(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
+            f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
             f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
             **problem_place(event, part, start, start + 4, str(index), "crc"),
             hint="compare both batches field by field: consumers lose what the server leaves out",
             expected=f"0x{produced.crc:08x}",
             got=f"0x{batch.crc:08x}",
-            cause=part.place[0],
+            cause=part.topic_partition[0],
         )
 
 

@@ -61,10 +61,10 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
             if batch.magic == 2 and batch.attributes & CONTROL:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{label(part.place, connection)}: a client sends a control batch, which only brokers write",
+                    f"{label(part.topic_partition, connection)}: a client sends a control batch, which only brokers write",
                     **problem_place(event, part, start, start + 2, str(index), "attributes"),
                     hint="clear bit 5 of the attributes; use EndTxn to end transactions",
                     severity=severity_in_traffic(connection),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break

@@ -65,11 +65,11 @@ def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> I
     for part, offset, base_offset, last_offset in connection.run.state(StoredBatches).skipped:
         first = part.batches[0]
         yield Problem(
-            f"{label(part.place, connection)}: requested offset {offset} is in the batch "
+            f"{label(part.topic_partition, connection)}: requested offset {offset} is in the batch "
             f"{base_offset}..{last_offset}, but the fetch begins with the batch at {first.base_offset}",
             **problem_place(event, part, first.start, first.start + 8, "0", "base_offset"),
             hint="begin with the batch whose last offset is at or after the requested offset",
             expected=str(base_offset),
             got=str(first.base_offset),
-            cause=part.place[0],
+            cause=part.topic_partition[0],
         )

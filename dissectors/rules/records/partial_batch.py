@@ -65,10 +65,10 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:
             yield Problem(
-                f"{label(part.place, connection)}: {part.cut_off} bytes of a partial batch and no complete "
+                f"{label(part.topic_partition, connection)}: {part.cut_off} bytes of a partial batch and no complete "
                 "one; Fetch "
                 f"v{message.version} must return the first batch whole",
                 **problem_place(event, part, 0, part.cut_off, "0"),
                 hint="send the first batch whole even if it exceeds partition_max_bytes and max_bytes",
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

@@ -82,7 +82,7 @@ def _check_sent_batches(event: RequestReceived, connection: ConnectionState) -> 
         for index, batch in enumerate(part.batches):
             if batch.base_offset and batch.magic == 2:
                 yield Problem(
-                    f"{label(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
+                    f"{label(part.topic_partition, connection)}: a produced batch has base offset {batch.base_offset}, should "
                     "be 0",
                     **problem_place(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
                     hint="send base offset 0: the broker assigns offsets",
@@ -90,6 +90,6 @@ def _check_sent_batches(event: RequestReceived, connection: ConnectionState) -> 
                     severity=severity_in_traffic(connection),
                     expected="0",
                     got=str(batch.base_offset),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break

@@ -73,4 +73,4 @@ def record_length_varint_sign(
         written = fault.departure.written
         topics, _, partitions, _ = part.path
         edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
-        yield add_diagnosis(replace(problem, cause=f"{part.place[0]} {written}"), edit)
+        yield add_diagnosis(replace(problem, cause=f"{part.topic_partition[0]} {written}"), edit)

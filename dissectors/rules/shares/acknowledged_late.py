@@ -119,13 +119,13 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     request_body, tracker = request.message.body, connection.run.state(ShareAcquisitions)
     group, member = group_member_of(request_body)
     for acknowledgement in acknowledgements(request_body):
-        partition = tracker.partitions.get((group, acknowledgement.place))
-        if partition is None or refused.get(acknowledgement.place) != Error.INVALID_RECORD_STATE:
+        partition = tracker.partitions.get((group, acknowledgement.topic_partition))
+        if partition is None or refused.get(acknowledgement.topic_partition) != Error.INVALID_RECORD_STATE:
             continue
         if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
                 f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
-                f"of {label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): "
+                f"of {label(acknowledgement.topic_partition, connection)} in share group {group!r} (INVALID_RECORD_STATE): "
                 f"{reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
@@ -189,7 +189,7 @@ def _error_path(event: ResponseReceived, refused: AcknowledgedRange) -> tuple[st
     assert event.message is not None
     for i, topic in enumerate(event.message.body.get("responses") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
-            if ((topic.get("topic_id") or ""), row.get("partition_index", 0)) == refused.place:
+            if ((topic.get("topic_id") or ""), row.get("partition_index", 0)) == refused.topic_partition:
                 field = "acknowledge_error_code" if "acknowledge_error_code" in row else "error_code"
                 return ("responses", i, "partitions", j, field)
     return ()

@@ -17,7 +17,7 @@ _KIP = re.compile(r"KIP[-_](\d+)")
 
 
 def kips(texts: Iterable[str]) -> Mapping[str, Kips]:
-    """The KIPs of each API, by its name and version.
+    """Return the KIPs of each API, by its name and version.
 
     Args:
         texts: Definition files. In their comments, a paragraph that begins with ``Version 3`` is about that version.

@@ -23,7 +23,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def listener(release: str) -> str:
-    """The listener, in Kafka's terms, that clients of a release use in a typical cluster."""
+    """Return the listener, in Kafka's terms, that clients of a release use in a typical cluster."""
     return "zk_broker" if numbers(release)[:2] <= _LAST_WITH_ZOOKEEPER else "broker"
 
 
@@ -41,7 +41,7 @@ def parse(content: bytes) -> list[Row]:
 
 
 def united(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """The present rows, with new rows replacing those of the same line."""
+    """Return the present rows, with new rows replacing those of the same line."""
     by_line = {row["line"]: row for row in (*present, *rows)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]
 

@@ -34,7 +34,9 @@ def _releases(data: SchemaData) -> list[str]:
     return [*header["served"]]
 
 
-def _keyed_changes(label: str, present: Mapping[Any, Json], imported: Mapping[Any, Json], keys: Sequence[str]) -> Iterator[str]:
+def _keyed_changes(
+    label: str, present: Mapping[Any, Json], imported: Mapping[Any, Json], keys: Sequence[str]
+) -> Iterator[str]:
     for key in sorted(imported.keys() - present.keys(), key=int):
         yield f"+ {label} {key} {imported[key]['name']}"
     for key in sorted(present.keys() - imported.keys(), key=int):

@@ -52,10 +52,14 @@ def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]
     def identity(message: Message) -> tuple[Any, ...]:
         return message["component"], message["type"], message["apiKey"]
 
-    added_messages = {identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message}
+    added_messages = {
+        identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message
+    }
     removed_messages = {name: message for name, message in older.items() if name not in newer and "apiKey" in message}
     return {
-        name: added_messages[identity(message)] for name, message in removed_messages.items() if identity(message) in added_messages
+        name: added_messages[identity(message)]
+        for name, message in removed_messages.items()
+        if identity(message) in added_messages
     }
 
 
@@ -110,7 +114,9 @@ def aligned(
     Fields with different names are equal if they have the same type, tag and position between other fields, and the
     same versions among `both`.
     """
-    matcher = difflib.SequenceMatcher(None, [*map(_name_and_kind, older)], [*map(_name_and_kind, newer)], autojunk=False)
+    matcher = difflib.SequenceMatcher(
+        None, [*map(_name_and_kind, older)], [*map(_name_and_kind, newer)], autojunk=False
+    )
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
         if kind == "equal":
             yield from zip(older[i1:i2], newer[j1:j2], strict=True)

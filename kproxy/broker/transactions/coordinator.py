@@ -179,14 +179,14 @@ class Transactions:
         if not self._cluster.journal.is_stored:  # the decision must survive a restart before markers follow it
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
-        transaction.places.difference_update(
+        transaction.partitions.difference_update(
             [
                 topic_partition
-                for topic_partition in transaction.places
+                for topic_partition in transaction.partitions
                 if self._write_marker(transaction, topic_partition)
             ]
         )
-        if transaction.places:
+        if transaction.partitions:
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
         commit = transaction.state is TransactionState.PREPARE_COMMIT

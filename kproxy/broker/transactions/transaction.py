@@ -53,7 +53,7 @@ class Transaction:
         previous_id: The producer id before the last step; a client that missed that response still uses it.
         last_epoch: The epoch before the last increment that a producer requested; -1 if nobody may return with it.
         next_id: The producer id after this transaction, if the epochs of the current one are exhausted.
-        places: The partitions in the transaction.
+        partitions: The partitions in the transaction.
         groups: The groups whose offsets it commits.
         started_at: When the transaction began, in ms since the epoch; -1 if none has begun.
         updated_at: When it last changed.
@@ -68,7 +68,7 @@ class Transaction:
     previous_id: int = NO_PRODUCER
     last_epoch: int = NO_PRODUCER
     next_id: int = NO_PRODUCER
-    places: set[TopicPartition] = field(default_factory=set)
+    partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     started_at: int = -1
     version: int = 0
@@ -115,7 +115,7 @@ class Transaction:
             raise ApiError(Error.PRODUCER_FENCED)
         self.previous_id, self.timeout_ms = previous.id, timeout_ms
         self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
-        self.places, self.groups = set(), set()
+        self.partitions, self.groups = set(), set()
 
     def check_addition(self, producer: Producer) -> None:
         """Raise `ApiError` unless the producer may add partitions and groups."""
@@ -128,14 +128,14 @@ class Transaction:
         self._check_producer(producer)
         if self.completing:
             raise ApiError(Error.CONCURRENT_TRANSACTIONS)
-        if not (topic_partition in self.places if group is None else group in self.groups):
+        if not (topic_partition in self.partitions if group is None else group in self.groups):
             raise ApiError(Error.TRANSACTION_ABORTABLE)
 
     def has(self, topic_partitions: Collection[TopicPartition], groups: Collection[str]) -> bool:
         """Whether all these partitions and groups are already part of the transaction."""
         return (
             self.state is TransactionState.ONGOING
-            and self.places.issuperset(topic_partitions)
+            and self.partitions.issuperset(topic_partitions)
             and self.groups.issuperset(groups)
         )
 
@@ -145,7 +145,7 @@ class Transaction:
         """Add partitions and groups to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now
-        self.places.update(topic_partitions)
+        self.partitions.update(topic_partitions)
         self.groups.update(groups)
         self.previous_id, self.state, self.updated_at, self.version = (
             self.producer.id,
@@ -206,7 +206,7 @@ class Transaction:
             TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
             now,
         )
-        self.next_id, self.places, self.groups = NO_PRODUCER, set(), set()
+        self.next_id, self.partitions, self.groups = NO_PRODUCER, set(), set()
 
     def to_journal(self) -> Mapping[str, Any]:
         """Return the state to store in the journal."""
@@ -218,7 +218,7 @@ class Transaction:
             "previous_id": self.previous_id,
             "last_epoch": self.last_epoch,
             "next_id": self.next_id,
-            "places": sorted(self.places),
+            "places": sorted(self.partitions),
             "groups": sorted(self.groups),
             "started_at": self.started_at,
             "version": self.version,
@@ -231,7 +231,7 @@ class Transaction:
             id=transactional_id,
             producer=Producer(*stored["producer"]),
             state=TransactionState(stored["state"]),
-            places={(topic, partition) for topic, partition in stored["places"]},
+            partitions={(topic, partition) for topic, partition in stored["places"]},
             groups=set(stored["groups"]),
             **{name: stored[name] for name in _PLAIN_FIELDS},
         )

@@ -30,7 +30,7 @@ async def round_trip(target: Target) -> None:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
         delete_response = await _delete_acl(target, connection, acl["resource_name"])
         if [_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
-            raise delete_response.failed("DeleteAcls does not return exactly the ACL that it deletes")
+            raise delete_response.failure("DeleteAcls does not return exactly the ACL that it deletes")
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
 
 
@@ -56,10 +56,10 @@ async def unknown_resource_type(target: Target) -> None:
     async with target.connection() as connection:
         request = target.frame(connection, "DescribeAcls", version, **_filter(None, _ANY, _UNKNOWN))
         connection.send(request)
-        response = await target.refused(connection, "DescribeAcls with an unknown resource type")
+        response = await target.receive_refusal(connection, "DescribeAcls with an unknown resource type")
         if response is not None and response[12:14] == bytes(2):
             raise CheckFailed("DescribeAcls with an unknown resource type is answered without an error")
-    await target.still_serves()
+    await target.expect_still_serving()
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
     version = min(_VERSION, target.version("CreateAcls", _VERSION))
     response = await target.ask(connection, "CreateAcls", version, creations=[creation])
     if len(response.body["results"]) != 1:
-        raise response.failed("the response does not have exactly one result")
+        raise response.failure("the response does not have exactly one result")
     code = response.body["results"][0]["error_code"]
     if code in _DISABLED:
         raise CheckSkipped(f"ACLs cannot be created: error {code} ({Error(code).name})")
@@ -106,7 +106,7 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeAcls")
     if described_acls(response) != expected:
-        raise response.failed(
+        raise response.failure(
             f"DescribeAcls returns {described_acls(response) or 'no ACL'} instead of {expected or 'none'}"
         )
 

@@ -67,8 +67,8 @@ async def _check_decoding(api: schemas.Api, version: int, target: Target) -> Bro
         return response
     finding = next((finding for finding in response.evidence[1].findings if finding.problem.diagnosis), None)
     if finding is not None:
-        raise response.failed(f"{finding.code} {finding.name}: {finding.problem.message}")
-    raise response.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
+        raise response.failure(f"{finding.code} {finding.name}: {finding.problem.message}")
+    raise response.failure(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
 async def _check_findings(api: schemas.Api, version: int, target: Target) -> None:
@@ -80,4 +80,4 @@ async def _check_findings(api: schemas.Api, version: int, target: Target) -> Non
         finding for finding in response.evidence[1].findings if finding.severity != "info" and finding.blame != "client"
     ]
     if findings:
-        raise response.failed(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")
+        raise response.failure(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")

@@ -23,13 +23,13 @@ async def incremental_fetch(target: Target) -> None:
         idle_response = await _fetch(topic, session_id, 1)
         expect(idle_response.body["error_code"], Error.NONE, "Fetch with epoch 1")
         if idle_response.body["responses"]:
-            raise idle_response.failed("a partition without news is in the response")
+            raise idle_response.failure("a partition without news is in the response")
         expect((await topic.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
         news_response = await _fetch(topic, session_id, 2)
         expect(news_response.body["error_code"], Error.NONE, "Fetch with epoch 2")
         partitions = [partition for response in news_response.body["responses"] for partition in response["partitions"]]
         if [values_of(partition["records"]) for partition in partitions] != [[b"news"]]:
-            raise news_response.failed("the session does not return the new record")
+            raise news_response.failure("the session does not return the new record")
 
 
 @check("fetch-sessions/unknown", "KIP-227", _SOURCE)

@@ -112,7 +112,7 @@ async def truncated_request(target: Target) -> None:
         request = target.frame(connection, "Metadata", None, topics=[{"name": "kproxy-probe"}])
         truncated = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
         connection.send(truncated)
-        await target.closes(connection, "a Metadata request that lacks its last 3 bytes")
+        await target.expect_close(connection, "a Metadata request that lacks its last 3 bytes")
 
 
 @check("framing/half-close", "clients/src/main/java/org/apache/kafka/common/network/Selector.java")
@@ -124,7 +124,7 @@ async def half_close(target: Target) -> None:
     async with target.connection() as connection:
         await target.ask(connection, "ApiVersions", 0)
         connection.end()
-        await target.closes(connection, "the client's FIN")
+        await target.expect_close(connection, "the client's FIN")
 
 
 async def _check_pipelined(target: Target, count: int) -> None:
@@ -141,5 +141,5 @@ async def _check_pipelined(target: Target, count: int) -> None:
 async def _check_closes(target: Target, data: bytes, description: str) -> None:
     async with target.connection() as connection:
         connection.send(data)
-        await target.closes(connection, description)
-    await target.still_serves()
+        await target.expect_close(connection, description)
+    await target.expect_still_serving()

@@ -91,7 +91,7 @@ async def fenced_instance(target: Target) -> None:
         join_response = await _join_group(member.target, connection, member.group, "", member.instance)
         expect(join_response.body["error_code"], Error.NONE, "JoinGroup of a known instance")
         if join_response.body["member_id"] == member.id:
-            raise join_response.failed("the second member gets the member id of the first")
+            raise join_response.failure("the second member gets the member id of the first")
         expect(await member.heartbeat(), Error.FENCED_INSTANCE_ID, "Heartbeat of the replaced member")
 
 

@@ -62,7 +62,7 @@ async def unicode_ids(target: Target) -> None:
         response = await target.ask(connection, "DescribeGroups", version, groups=[group])
         group_ids = [group["group_id"] for group in response.body["groups"]]
         if group_ids != [group]:
-            raise response.failed(f"the group id {group!r} is returned as {group_ids}")
+            raise response.failure(f"the group id {group!r} is returned as {group_ids}")
 
 
 async def _check_rejected(target: Target, name: str, description: str) -> None:

@@ -84,7 +84,7 @@ async def old_epoch(target: Target) -> None:
 async def fenced_producer(target: Target) -> None:
     """The second producer with a transactional id gets a new epoch, and the first one PRODUCER_FENCED.
 
-    It makes an application that was replaced because it seemed dead stop. Otherwise, both write.
+    An application that seemed dead and was replaced stops because of this error. Otherwise, both write.
     """
     transactional_id = target.new_name("transaction")
     coordinator = await find_coordinator(target, transactional_id, transactions=True)

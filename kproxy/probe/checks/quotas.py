@@ -44,7 +44,7 @@ async def no_throttle(target: Target) -> None:
                     (response, f"{api.name} v{version} returns {response.body['throttle_time_ms']} ms")
                 )
     if throttled_responses:
-        raise throttled_responses[0][0].failed("; ".join(text for _, text in throttled_responses))
+        raise throttled_responses[0][0].failure("; ".join(text for _, text in throttled_responses))
 
 
 @check("quotas/round-trip", "KIP-546", _CONTROLLER, writes=True)
@@ -90,7 +90,7 @@ async def produce(target: Target) -> None:
         await _expect_throttled(topic.target, client, "Produce", 9, values)
         other_response = await topic.ask("Produce", 9, **values)
         if other_response.body["throttle_time_ms"]:
-            raise other_response.failed("another client id is throttled, too")
+            raise other_response.failure("another client id is throttled, too")
 
 
 @check("quotas/fetch", "KIP-13", "KIP-219", _MANAGER, writes=True)
@@ -125,9 +125,9 @@ async def _expect_throttled(
     response, took_ms = await poll_until(target, send_timed, lambda timed: timed[0].body["throttle_time_ms"] > 0)
     throttle_ms = response.body["throttle_time_ms"]
     if throttle_ms <= 0:
-        raise response.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
+        raise response.failure(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
     if took_ms >= throttle_ms:
-        raise response.failed(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
+        raise response.failure(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
 
 
 @asynccontextmanager
@@ -155,7 +155,7 @@ async def _alter_quotas(
     version = min(1, target.version("AlterClientQuotas"))
     response = await target.ask(connection, "AlterClientQuotas", version, entries=[entry], **values)
     if len(response.body["entries"]) != 1:
-        raise response.failed("the response does not have exactly the entry of the request")
+        raise response.failure("the response does not have exactly the entry of the request")
     return response
 
 
@@ -177,6 +177,6 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeClientQuotas")
     if described_quotas(response) != expected:
-        raise response.failed(
+        raise response.failure(
             f"the quotas of the client id are {described_quotas(response) or 'none'} instead of {expected or 'none'}"
         )

@@ -39,7 +39,7 @@ async def members(target: Target) -> None:
             leave_response = await heartbeat(coordinator, connection, group, ids[0], END)
             expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
             if leave_response.body["member_epoch"] != END:
-                raise leave_response.failed(
+                raise leave_response.failure(
                     f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
                 )
 
@@ -170,7 +170,7 @@ async def first_acknowledge(target: Target) -> None:
 
 
 async def _check_acknowledgement(target: Target, acknowledge_type: int, redeliveries: dict[int, int]) -> None:
-    """Acknowledge a record, and check which records (relative offset -> delivery count) another member then acquires."""
+    """Acknowledge a record, and check the delivery counts (by relative offset) that another member then gets."""
     async with share_group(target, 2) as (first, second):
         offset = await _produce(first)
         await _check_acquires(first, {offset: 1}, "the first member")

@@ -47,7 +47,7 @@ async def fetch(target: Target) -> None:
         partition = _only_partition(response, topic_id, "partitions")
         expect(partition["error_code"], Error.NONE, "Fetch by topic id")
         if values_of(partition["records"]) != [b"by id"]:
-            raise response.failed("Fetch by topic id does not return the record")
+            raise response.failure("Fetch by topic id does not return the record")
 
 
 @check("topic-ids/fetch-unknown", "KIP-516", _KAFKA_APIS, writes=True)
@@ -94,10 +94,10 @@ async def delete(target: Target) -> None:
                                       topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
             [response] = answer.body["responses"] or [{"topic_id": None}]
             if response["topic_id"] != requested_id:
-                raise answer.failed("the response does not have the topic id of the request")
+                raise answer.failure("the response does not have the topic id of the request")
             expect(response["error_code"], expected, "DeleteTopics by topic id")
         if response["name"] != topic.name:
-            raise answer.failed(f"the deleted topic {topic.name} is named {response['name']!r} in the response")
+            raise answer.failure(f"the deleted topic {topic.name} is named {response['name']!r} in the response")
 
 
 @check("topic-ids/recreated", "KIP-516", writes=True)
@@ -133,10 +133,10 @@ async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerResponse:
 def _only_partition(response: BrokerResponse, topic_id: str, name: str) -> dict[str, Any]:
     """Return the only partition in the response; fail unless it belongs to that topic."""
     if response.body.get("error_code"):
-        raise response.failed(f"the whole request fails with error {response.body['error_code']}")
+        raise response.failure(f"the whole request fails with error {response.body['error_code']}")
     topics = response.body["responses"]
     if [topic["topic_id"] for topic in topics] != [topic_id] or len(topics[0][name]) != 1:
-        raise response.failed("the response does not have exactly the topic id and partition of the request")
+        raise response.failure("the response does not have exactly the topic id and partition of the request")
     partition: dict[str, Any] = topics[0][name][0]
     return partition
 

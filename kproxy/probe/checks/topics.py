@@ -60,7 +60,7 @@ async def validate_only(target: Target) -> None:
                                     topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
         if response.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
             await delete_topic(target, name)
-            raise response.failed("the topic exists, although it was only validated")
+            raise response.failure("the topic exists, although it was only validated")
 
 
 @check("topics/more-partitions", "KIP-195", _CONTROL, writes=True)
@@ -90,6 +90,6 @@ async def delete_unknown_topic(target: Target) -> None:
         version = min(5, target.version("DeleteTopics"))
         delete_response = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
         if [response["name"] for response in delete_response.body["responses"]] != [name]:
-            raise delete_response.failed("the response does not have exactly the topic of the request")
+            raise delete_response.failure("the response does not have exactly the topic of the request")
         code = delete_response.body["responses"][0]["error_code"]
         expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics of an unknown topic")

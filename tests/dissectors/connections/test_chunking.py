@@ -99,7 +99,10 @@ def transcripts(draw: st.DrawFn) -> Transcript:
 
 
 def replay(transcript: Transcript, cuts: list[int] | None = None) -> tuple[Connection, list[Event]]:
-    """Return the events of a transcript. Each turn is cut into pieces of the sizes in `cuts`, in rotation, if given."""
+    """Replay a transcript, and return the connection and its events.
+
+    Each turn is cut into pieces of the sizes in `cuts`, used in rotation; without `cuts`, it is sent whole.
+    """
     connection, events, count = Connection(**transcript.limits), [], 0
     for direction, sent in transcript.turns:
         if isinstance(sent, int):
@@ -181,8 +184,6 @@ def test_each_response_answers_at_most_one_request(transcript: Transcript) -> No
 
 
 @given(st.lists(st.tuples(st.sampled_from(Direction), st.binary(max_size=60) | st.integers(0, 60))), st.booleans())
-def test_arbitrary_bytes_never_raise_an_exception(
-    turns: list[tuple[Direction, bytes | int]], midstream: bool
-) -> None:
+def test_arbitrary_bytes_never_raise_an_exception(turns: list[tuple[Direction, bytes | int]], midstream: bool) -> None:
     _, events = replay(Transcript({"midstream": midstream}, turns))
     assert isinstance(events[-1], ConnectionEnded)

@@ -58,7 +58,7 @@ def test_identity_is_not_shared_between_connections() -> None:
     assert later.client_instance_id is None
 
 
-def test_a_request_with_another_client_id_keeps_its_own() -> None:
+def test_request_with_another_client_id_keeps_it() -> None:
     web_request = FIRST.replace(b"app", b"web")
     _, second, third = requests(FIRST, web_request, LATER)
     assert second.client_id == "web"
@@ -73,7 +73,7 @@ def test_reserved_client_instance_id_is_ignored(reserved: str) -> None:
     assert second.client_instance_id == INSTANCE
 
 
-def test_a_request_that_does_not_decode_sets_no_identity() -> None:
+def test_undecodable_request_sets_no_identity() -> None:
     too_long = struct.pack(">i", len(FIRST) - 4 + 1) + FIRST[4:] + b"\0"
     _, later_request = requests(too_long, LATER)
     assert later_request.client_id is None
@@ -85,7 +85,7 @@ def test_header_encodes_to_the_expected_bytes() -> None:
     assert layouts is not None
     head = {"request_api_key": 71, "request_api_version": 1, "correlation_id": 1, "client_id": "app"}
     assert encode(layouts.request_header, {**head, "client_instance_id": INSTANCE}) == FIRST[4:-1]
-    # As in Kafka's RequestHeaderTest: without the instance id, the header is as long as in version 2 (11 bytes).
+    # As in Kafka's RequestHeaderTest: without the instance id, the header is as long as in version 2: here 11 bytes.
     assert len(encode(layouts.request_header, {**head, "client_id": ""})) == 11
 
 

@@ -154,7 +154,9 @@ def test_unsupported_version_of_api_versions_is_read_as_version_0() -> None:
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
 @pytest.mark.parametrize("direction", list(Direction))
-def test_other_protocols_are_recognised_at_the_start_of_a_stream(protocol: str, start: bytes, direction: Direction) -> None:
+def test_other_protocols_are_recognised_at_the_start_of_a_stream(
+    protocol: str, start: bytes, direction: Direction
+) -> None:
     connection = Connection()
     [event] = connection.receive_data(direction, start, at=7)
     assert isinstance(event, FramingLost)
@@ -230,7 +232,7 @@ def test_unterminated_proxy_header_is_not_a_proxy_header() -> None:
     assert dialogue.client(b"PROXY " + b"x" * 101) == ["> lost @0: unknown, length prefix says 1347571544 bytes"]
 
 
-def test_other_protocol_behind_a_proxy_header_is_recognised() -> None:
+def test_other_protocol_after_a_proxy_header_is_recognised() -> None:
     dialogue = Dialogue()
     assert dialogue.client(b"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\n") == [
         "> PROXY v1 of 15 bytes",

@@ -59,7 +59,7 @@ def metadata(topics: int, partitions: int, edit: Edit) -> Broken:
 
 
 def metadata_with_a_misplaced_throttle() -> Broken:
-    """Put the throttle time last instead of first: nearly every topic is read before anything looks wrong."""
+    """Return a response with its throttle time last: nearly every topic is read before anything looks wrong."""
     return metadata(1_700, 12, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
 
 
@@ -119,14 +119,14 @@ _INSERTIONS = (b"", b"\x00", b"\xff", b"\x02", b"\xc3", b"\x80\x00", b"\xff\xff\
 
 
 class Mutations:
-    """A source of small broken frames: realistic ones written under edits, then damaged. A seed gives the same frames."""
+    """A source of small broken frames, written under edits and then damaged; the same seed gives the same frames."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.realistic = Realistic(seed)
 
     def exchange(self) -> tuple[bytes, Broken]:
-        """Return a correct request, and either a broken version of it or a broken response to it."""
+        """Return a correct request, and either a broken request of its API version or a broken response to it."""
         key, version = self.random.choice(API_VERSIONS)
         request_to_break = Broken(
             framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
@@ -162,6 +162,8 @@ class Mutations:
         for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
             pos = random.randint(0, len(data))
             dropped = random.choice((0, 1, 1, 2, 4, 8, len(data)))
-            inserted = random.choice(_INSERTIONS) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
+            inserted = (
+                random.choice(_INSERTIONS) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
+            )
             data = data[:pos] + inserted + data[pos + dropped :]
         return framed(data)

@@ -140,7 +140,7 @@ class Recorded(Realistic):
             values["name"] = self.random.choice(_TEXTS["listener"])
         return values
 
-    def client(self, body: Mapping[str, Any]) -> str:
+    def client_id(self, body: Mapping[str, Any]) -> str:
         """Return the client id for the header of a body."""
         member = body.get("member_id")
         return (

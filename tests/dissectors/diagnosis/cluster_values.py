@@ -81,7 +81,7 @@ class Realistic:
         self.own_client_id = self.random.choice(_CLIENTS)
         self.nodes = self.random.choice(([0, 1, 2], [1, 2, 3], [1, 2, 3, 4, 5], [101, 102, 103]))
 
-    def client(self, body: Mapping[str, Any]) -> str:
+    def client_id(self, body: Mapping[str, Any]) -> str:
         """Return the client id for the header of a body."""
         del body
         return self.own_client_id
@@ -94,7 +94,7 @@ class Realistic:
         return values
 
     def complete(self, layout: Layout, values: dict[str, Any]) -> None:
-        """Add the fields of `layout` that `values` lacks, also in nested structs: `layout` may be of another version."""
+        """Add the fields of `layout` (of another version) that `values` lacks, also in nested structs."""
         for field in layout.fields:
             if field.name not in values or (field.struct is not None and isinstance(values[field.name], bytes)):
                 values[field.name] = self._field_value(field)

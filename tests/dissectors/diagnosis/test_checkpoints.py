@@ -117,10 +117,11 @@ def test_resumed_reading_with_an_element_edit_equals_one_from_the_start(seed: in
             if location is None or not (element.has(location) or element.encloses(location)):
                 continue
             resumed_outcome = outcome(lambda: elements.resume(element, location, proposal, NO_LIMIT), frame)  # noqa: B023
-            path = proposal.field
+            field = proposal.field
             for index in element.indexes:
-                path = path.replace("[]", f"[{index}]", 1)
-            assert resumed_outcome == read_from_the_start(data, layouts.changed(replace(proposal.edit, field=path))), path
+                field = field.replace("[]", f"[{index}]", 1)
+            edit = replace(proposal.edit, field=field)
+            assert resumed_outcome == read_from_the_start(data, layouts.changed(edit)), field
 
 
 def test_second_edits_never_undo_the_first() -> None:

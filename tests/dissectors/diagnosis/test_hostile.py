@@ -27,7 +27,7 @@ SLACK = 500
 
 
 def work_left(broken: Broken) -> tuple[int, int]:
-    """Return the work that a diagnosis has left, and the lowest value allowed: slightly below zero, or the cost of a base."""
+    """Return the remaining work of a diagnosis and its minimum: slightly below zero, or minus the cost of a base."""
     searches: list[Search] = []
 
     class RecordedSearch(Search):

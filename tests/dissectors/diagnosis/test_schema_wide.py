@@ -49,7 +49,9 @@ def cases(
     """Yield a case for each kind of edit that the message can have, or only the kind if no values left a trace."""
     layouts = api_layouts(key, version)
     assert layouts is not None
-    header_and_body = (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+    header_and_body = (
+        (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+    )
     kafka_layout = frame_layout(*header_and_body)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in single_edits(kafka_layout, version):
@@ -81,7 +83,7 @@ def make_case(
     source.complete(written_body, body)
     header: dict[str, Any] = {"correlation_id": random.randint(0, 200)}
     if is_request:
-        header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client(body)}
+        header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client_id(body)}
     values = {"header": header, "body": body}
     try:
         frame = write(candidate.edit, kafka_layout, values)

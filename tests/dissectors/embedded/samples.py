@@ -1,6 +1,6 @@
 """Real frames with embedded payloads, payloads written by Kafka's own classes, and messages to put them in.
 
-``frames.jsonl.gz`` was cut from captures of real clients (named in the frame's name) and from a Kafka 4.3.1 asked for its
+``frames.jsonl.gz`` was cut from captures of real clients (each name says whose) and from a Kafka 4.3.1 asked for its
 internal topics; ``payloads.jsonl`` was written by the serializers of Kafka 3.9.1 and 4.3.1.
 """
 
@@ -96,17 +96,17 @@ def node_at(nodes: list[Node], path: str) -> Node:
     return node_at(node.children, rest) if rest else node
 
 
-def keys(value: Any) -> Iterator[str]:
+def all_keys(value: Any) -> Iterator[str]:
     """Yield every key anywhere in a body."""
     if isinstance(value, dict):
         yield from value
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            yield from keys(element)
+            yield from all_keys(element)
 
 
-def types(value: Any) -> list[str]:
+def payload_types(value: Any) -> list[str]:
     """Return the types of all payloads in a body."""
     names = []
     if isinstance(value, dict):
@@ -115,5 +115,5 @@ def types(value: Any) -> list[str]:
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            names += types(element)
+            names += payload_types(element)
     return names

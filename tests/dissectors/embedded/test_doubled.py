@@ -17,7 +17,13 @@ from tests.dissectors.embedded.test_secrets import SALT, SCRAM
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
 
-FEW = {"JoinGroupRequest", "SyncGroupResponse", "SaslAuthenticateRequest", "ProduceRequest", "EnvelopeResponse"}
+SAMPLED_MESSAGES = {
+    "JoinGroupRequest",
+    "SyncGroupResponse",
+    "SaslAuthenticateRequest",
+    "ProduceRequest",
+    "EnvelopeResponse",
+}
 
 
 def leaves(nodes: list[Node]) -> Iterator[Node]:
@@ -42,7 +48,7 @@ def corpus(*, all_frames: bool) -> Iterator[Message]:
     for row in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
         is_request = row["api"].endswith("Request")
         api = schemas.api_by_name(row["api"].removesuffix("Request").removesuffix("Response"))
-        if api is None or "frame_hex" not in row or not (all_frames or row["api"] in FEW):
+        if api is None or "frame_hex" not in row or not (all_frames or row["api"] in SAMPLED_MESSAGES):
             continue
         frame = bytes.fromhex(row["frame_hex"])
         key = len(messages) if all_frames else row["api"]

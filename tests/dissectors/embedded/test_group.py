@@ -22,7 +22,7 @@ def expand_protocol(message: Message) -> dict[str, object]:
     return protocol
 
 
-def test_subscription_replaces_its_bytes() -> None:
+def test_decoded_subscription_replaces_its_bytes() -> None:
     assert expand_protocol(join_request(SUBSCRIPTION)) == {
         "name": "range",
         "metadata": {

@@ -98,7 +98,7 @@ def test_redacted_frame_has_no_secret_and_decodes_as_before(api: str, is_request
 
 
 @every_message
-def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_damaged_message_is_redacted_entirely(api: str, is_request: bool, body: dict[str, Any]) -> None:
     undamaged = message_of(api, is_request, body)
     for frame in (undamaged.frame[:-1], undamaged.frame + b"\0", undamaged.frame[: undamaged.body_start - 1]):
         message = reread(undamaged, frame)
@@ -112,7 +112,7 @@ def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dic
         assert not any(redacted_bytes[message.body_start :])
 
 
-def test_version_outside_the_schemas_is_redacted_whole() -> None:
+def test_version_outside_the_schemas_is_redacted_entirely() -> None:
     frame = bytearray(request("SaslAuthenticate", 1, {"auth_bytes": SECRET.encode()}))
     frame[7] = 99
     message = read_request(bytes(frame))
@@ -216,7 +216,7 @@ def test_damaged_message_without_secrets_is_shown() -> None:
 
 
 def test_every_message_with_a_secret_field_name_is_listed() -> None:
-    """A new Kafka release may add such a message; this test then fails until somebody decides whether it holds secrets."""
+    """A new Kafka release may add such a message; this test then fails until someone decides whether to list it."""
     listed = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
     secret_names = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
     with_secrets = set()

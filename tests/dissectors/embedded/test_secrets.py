@@ -180,7 +180,7 @@ def test_compressed_records_with_secrets_are_blanked() -> None:
     assert not any(redaction.redacted_frame(message)[compressed.start : compressed.end])
 
 
-def test_record_data_without_a_locatable_start_is_redacted_whole() -> None:
+def test_record_data_without_a_locatable_start_is_redacted_entirely() -> None:
     body = embedded.presentable_body(real_message("snapshot from byte 100"))
     assert body["topics"][0]["partitions"][0]["unaligned_records"] == "(redacted, 2589 bytes)"
 

@@ -198,7 +198,7 @@ def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> No
 
 
 def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send many groups, members, events, connections, unanswered requests and unknown errors, with a low limit."""
+    """Many groups, members, events, connections, unanswered requests and unknown errors, with a low limit of events."""
     monkeypatch.setattr(consumer_groups, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):

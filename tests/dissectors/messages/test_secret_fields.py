@@ -66,7 +66,7 @@ def test_ordinary_config_is_shown() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 10])
-def test_truncated_message_with_secrets_is_redacted_whole(cut: int) -> None:
+def test_truncated_message_with_secrets_is_redacted_entirely(cut: int) -> None:
     frame = MESSAGES_WITH_SECRETS["password of a broker"].frame
     message = read_response(frame[:-cut], 32, 4)
     assert redaction.redacted(message) == {}
@@ -76,13 +76,13 @@ def test_truncated_message_with_secrets_is_redacted_whole(cut: int) -> None:
     assert node_at([body], "body.(redacted)").end == len(frame) - cut
 
 
-def test_message_with_secrets_and_trailing_bytes_is_redacted_whole() -> None:
+def test_message_with_secrets_and_trailing_bytes_is_redacted_entirely() -> None:
     frame = MESSAGES_WITH_SECRETS["token"].frame + SECRET
     assert redaction.redacted(read_request(frame)) == {}
     assert SECRET not in redaction.redacted_frame(read_request(frame))
 
 
-def test_message_of_an_unknown_version_is_redacted_whole() -> None:
+def test_message_of_an_unknown_version_is_redacted_entirely() -> None:
     frame = bytearray(MESSAGES_WITH_SECRETS["token"].frame)
     frame[7] = 99
     message = read_request(bytes(frame))

@@ -179,7 +179,7 @@ def test_checksum_of_another_format_is_named() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_changed_bytes_are_a_crc_fault(magic: int) -> None:
+def test_changed_bytes_cause_a_crc_fault(magic: int) -> None:
     data = encode([{"magic": magic, "records": [{"value": b"abc"}]}]).replace(b"abc", b"abd")
     assert only_fault(data).kind is FaultKind.CRC
 

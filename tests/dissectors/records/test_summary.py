@@ -67,7 +67,7 @@ def test_truncated_batch_is_not_counted(sample: Callable[[str], bytes]) -> None:
     assert outline(complete + sample("v2-zstd")[:-1]) == outline(complete) == Outline(5, 1, ("gzip",), 1301)
 
 
-def test_unknown_codec_in_an_outline_is_a_number() -> None:
+def test_unknown_codec_in_an_outline_is_named_by_its_number() -> None:
     data = bytearray(encode([{"records": [{"value": b"v"}]}]))
     data[22] |= 5
     assert outline(data).compressions == ("unknown(5)",)

@@ -14,7 +14,7 @@ from dissectors.refusals.errors import by_api, cluster, groups, logs, security, 
 from dissectors.schemas.codes import Error
 
 TABLES = (logs, groups, transactions, cluster, security)
-#: Kafka's own clients give up after these errors although Kafka calls them retriable: a retry would change nothing.
+#: Clients give up after these errors although Kafka calls them retriable: a retry would change nothing.
 FINAL_ALTHOUGH_RETRIABLE = {
     Error.ELECTION_NOT_NEEDED,
     ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION),

@@ -150,7 +150,7 @@ def test_client_sent_past_the_proxy_is_reported_once() -> None:
     assert address_codes(opening, 5 * metadata_exchange("10.0.0.1", 19092), "+60s") == ["S001"]
 
 
-def test_lost_and_stuck_clients_have_different_findings() -> None:
+def test_leaving_and_stuck_clients_have_different_findings() -> None:
     opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
     assert address_codes(opening, metadata_exchange("b1.example.com", 19092), "+60s") == ["S002"]
     assert address_codes(opening, 5 * metadata_exchange("b1.example.com", 19092), "+60s") == ["S001"]

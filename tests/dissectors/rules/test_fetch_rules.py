@@ -254,7 +254,7 @@ def from_follower(exchange: str) -> str:
     return exchange.replace("> ", "2> ").replace("< ", "2< ")
 
 
-@pytest.mark.parametrize(("watermark", "is_the_followers"), [(9, True), (5, False)])
+@pytest.mark.parametrize(("watermark", "is_blamed_on_the_follower"), [(9, True), (5, False)])
 def test_out_of_range_at_a_follower_is_explained_if_the_offset_exists(
     watermark: int, is_blamed_on_the_follower: bool
 ) -> None:

@@ -25,9 +25,11 @@ def rule_messages(lines: Iterable[str], code: str) -> list[str]:
 
 
 def flush_each_record(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
-    requests = [[produce_records("v", partition=number % partitions), "+5ms", PRODUCE_RESPONSE, *([pause] if pause else [])]
-            for number in range(count)]  # fmt: skip
-    return ["rule R026:requests=10", *(line for lines in requests for line in lines)]
+    exchanges = [
+        [produce_records("v", partition=number % partitions), "+5ms", PRODUCE_RESPONSE, *([pause] if pause else [])]
+        for number in range(count)
+    ]
+    return ["rule R026:requests=10", *(line for lines in exchanges for line in lines)]
 
 
 def test_flush_after_each_record_is_reported() -> None:

@@ -139,7 +139,7 @@ LEADER_SYNC = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id
 """
 
 
-def test_leader_that_assigns_nothing_is_information() -> None:
+def test_leader_that_omits_members_is_information() -> None:
     story = (
         '> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}\n< {}\n'
     )

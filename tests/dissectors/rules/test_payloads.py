@@ -239,15 +239,17 @@ FIELD_A = '{"name": "a", "type": "int"}'
 
 
 @pytest.mark.parametrize(
-    ("type_", "writer", "reader", "reason"),
+    ("schema_type", "writer", "reader", "reason"),
     [
         ("AVRO", '"int"', '"double"', None),
         ("AVRO", '"long"', '"int"', "the reader has int, the writer long"),
         ("AVRO", '["null", "int"]', '"int"', "the reader has int, the writer null"),
         ("AVRO", '"int"', '["null", "long"]', None),
         ("AVRO", '"string"', '["null", "int"]', "no branch of the reader's union reads string"),
-        ("AVRO", RECORD_SCHEMA.format(FIELD_A), RECORD_SCHEMA.format('{"name": "b", "aliases": ["a"], "type": "int"}'), None),
-        ("AVRO", RECORD_SCHEMA.format(""), RECORD_SCHEMA.format(FIELD_A), "a: the reader needs this field, which has no default"),
+        ("AVRO", RECORD_SCHEMA.format(FIELD_A),
+         RECORD_SCHEMA.format('{"name": "b", "aliases": ["a"], "type": "int"}'), None),
+        ("AVRO", RECORD_SCHEMA.format(""), RECORD_SCHEMA.format(FIELD_A),
+         "a: the reader needs this field, which has no default"),
         ("AVRO", '{"type": "map", "values": "int"}', '{"type": "map", "values": "string"}',
          "[]: the reader has string, the writer int"),
         ("AVRO", ENUM_SCHEMA.format('"A", "B"'), ENUM_SCHEMA.format('"A"'), "the reader has no symbol B"),

@@ -170,7 +170,7 @@ def test_broker_that_fences_joins_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 41, 79])  # none, INVALID_REQUEST, another error of a join
-def test_other_errors_of_a_join_are_not_fencing(code: int) -> None:
+def test_other_responses_to_a_join_are_not_fencing(code: int) -> None:
     assert not findings(5 * join_with_epoch(0, code), "S064")
 
 
@@ -284,7 +284,7 @@ def test_client_that_repeats_apiversions_is_not_reported() -> None:
 
 
 def session_fetch(epoch: int, requested: list[int], answered_offsets: dict[int, int]) -> str:
-    """Return a fetch in session 7 that names some partitions; each answered partition has a batch at the given offset."""
+    """Return a fetch in session 7 that names some partitions; each answered partition has a batch at an offset."""
     request_partitions = [
         {"partition": partition, "fetch_offset": 40 if partition else 40 + epoch} for partition in requested
     ]

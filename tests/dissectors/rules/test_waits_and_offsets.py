@@ -186,7 +186,7 @@ def test_commit_of_an_old_topic_beyond_the_end_of_the_new_one_is_reported() -> N
 
 
 def test_first_end_after_missed_frames_is_not_trusted() -> None:
-    """A restarted leader's end is too low until followers answer. Found with services whose brokers were restarted."""
+    """A new leader's end is older until its followers answer. Found with brokers restarted on a busy machine."""
     after_loss = COMMIT % (50, "") + COMMITTED + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
     after_loss = after_loss.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
     assert not findings(after_loss + COMMIT % (95, "") + COMMITTED, "S043")

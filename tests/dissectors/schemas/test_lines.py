@@ -27,7 +27,7 @@ def real_brokers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("release", "version", "frame"), [*real_brokers()])
-def test_line_advertises_what_a_real_broker_returns(release: str, version: int, frame: bytes) -> None:
+def test_line_advertises_the_versions_of_a_real_broker(release: str, version: int, frame: bytes) -> None:
     decoded = decode(layout("ApiVersionsResponse", version), frame, 8)
     assert (decoded.error, decoded.end) == (None, len(frame))
     release_line = line(release)

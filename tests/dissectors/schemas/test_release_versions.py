@@ -19,7 +19,7 @@ def test_newest_release_refuses_removed_versions() -> None:
 
 
 @pytest.mark.parametrize("name", lines.lines())
-def test_release_line_serves_clients_what_its_brokers_serve(name: str) -> None:
+def test_release_line_serves_the_client_apis_of_its_brokers(name: str) -> None:
     line = lines.line(name)
     broker_apis = {
         "LeaderAndIsr",

@@ -1,4 +1,4 @@
-"""Overviews fed with lines, and lines that no real client would send."""
+"""Helpers that feed lines to overviews, and lines that no real client would send."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Overview(Protocol):
 
 OverviewT = TypeVar("OverviewT", bound=Overview)
 
-#: Captures of real clients that differ: groups, transactions, SASL, errors, departures, connections without an end.
+#: Varied captures of real clients: groups, transactions, SASL, errors, deviations, connections without an end.
 CAPTURES = (
     *(DATA / "bugs" / f"{name}.pcap.gz" for name in (
         "advertised-mismatch--librdkafka", "batch-int32-length--java", "corrid-wrong--librdkafka",
@@ -52,7 +52,7 @@ CAPTURES = (
 
 @functools.cache
 def captured() -> tuple[Line, ...]:
-    """The lines of all captures, one capture after another."""
+    """Return the lines of all captures, one capture after another."""
     return tuple(line for path in CAPTURES for line in lines_of(path))
 
 
@@ -60,7 +60,7 @@ _indexes: weakref.WeakKeyDictionary[Any, RowIndex] = weakref.WeakKeyDictionary()
 
 
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
-    """Feed lines with the rows, times and requests that a session passes; may be called again with later lines."""
+    """Feed lines with the rows, times and requests that a session passes; call it again to add later lines."""
     index = _indexes.setdefault(overview, RowIndex())
     for line in lines:
         at = time_of(line.ts)
@@ -70,7 +70,7 @@ def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
 
 
 def _supported_arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
-    """The arguments without the requests, if the overview does not take them."""
+    """Return the arguments, without the requests if the overview does not take them."""
     return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
@@ -85,7 +85,7 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
 
 
 def missed(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
-    """Bytes of a connection are missing; without a connection id, lines of all connections."""
+    """Return a gap in the bytes of a connection or, without a connection id, in the lines of all connections."""
     return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
 
 
@@ -130,7 +130,7 @@ torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 
 
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
-    """Feed inconsistent lines."""
+    """Feed inconsistent lines, each with an arbitrary row."""
     for line, row in lines:
         overview.observe(*_supported_arguments(overview, line, row, time_of(line.ts), (row,)))
     return overview

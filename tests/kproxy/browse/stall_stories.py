@@ -1,4 +1,4 @@
-"""Stories of groups: one for each kind of stall, and some that look like a stall but are none."""
+"""Stories of groups: one for each kind of stall, and some that only look like a stall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
 
 
 def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
-    """A story of a group, and when (s) its trace ends."""
+    """Register the story of a group whose trace ends at `now` (s)."""
 
     def register(build: Callable[[Story], None]) -> Callable[[Story], None]:
         CASES[build.__name__] = build, now
@@ -260,12 +260,12 @@ def coordinator_has_moved(story: Story) -> None:
 
 
 def recorded_stalls(lines: Iterable[Line], now: int) -> list[StallLine]:
-    """The stall lines that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
+    """Return the stall lines, in order of time, that inspection would add to these lines up to `now` (ns)."""
     return [line for line in recorded_with_findings(lines, now) if isinstance(line, StallLine)]
 
 
 def recorded_with_findings(lines: Iterable[Line], now: int) -> list[Line]:
-    """The stall lines, each with its finding."""
+    """Return the stall lines and their findings."""
     stalls = StallLines()
     recorded_lines: list[Line] = []
     for line in lines:
@@ -285,14 +285,14 @@ def _tick_until(stalls: StallLines, until: int) -> Iterable[Line]:
 
 
 def detect_stalls(lines: Iterable[Line], group: str, now: int) -> list[DetectedStall]:
-    """The stalls of a group up to `now` (ns)."""
+    """Return the stalls of a group up to `now` (ns)."""
     view = feed(GroupsOverview(), lines).view(group, now)
     assert view is not None
     return stalls_of_view(view)
 
 
 def stalls_of_view(view: GroupView) -> list[DetectedStall]:
-    """The stalls in the view of a group."""
+    """Return the stalls in the view of a group."""
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     return sorted(
         (

@@ -1,4 +1,4 @@
-"""The timeline of a group on a grid: its text, and the positions of its parts."""
+"""The timeline of a group laid out on a grid: its glyphs, and where its marks are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = Window(BEGAN, BEGAN + 60 * SECOND)
 
 
 def draw_lanes(view: GroupView, grid: Grid) -> list[str]:
-    """The grid as text: one line per lane."""
+    """Return the grid as text, one line per lane."""
     return [
         f"{lane.member.client_id:<7}|" + "".join(cell.glyph for cell in cells)
         for lane, cells in zip(view.lanes, grid.cells, strict=True)
@@ -36,7 +36,7 @@ def draw_marks(marks: tuple[Mark, ...], columns: int) -> str:
     return "".join(row).rstrip()
 
 
-def test_draws_an_application_that_does_not_poll() -> None:
+def test_application_that_does_not_poll_is_drawn() -> None:
     lines = lines_of("application-does-not-poll")
     end = time_of(lines[-1].ts)
     view = feed(GroupsOverview(), lines).view("billing", end)
@@ -125,7 +125,7 @@ def test_legend_names_every_kind() -> None:
         (60, 5, ""),
     ],
 )
-def test_time_marks_are_round_and_fit(seconds: float, columns: int, axis: str) -> None:
+def test_time_marks_are_round_times_and_fit(seconds: float, columns: int, axis: str) -> None:
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
@@ -183,7 +183,7 @@ def test_window_covers_everything_or_follows_the_latest_time() -> None:
 
 
 @given(group_story.torn, windows, st.integers(1, 50))
-def test_lays_out_inconsistent_lines(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
+def test_inconsistent_lines_can_be_laid_out(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
     for now in (0, BEGAN + 60 * SECOND):

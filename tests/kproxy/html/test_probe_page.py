@@ -1,4 +1,4 @@
-"""The page of `kproxy probe`: it requests nothing, and no text of a broker becomes markup."""
+"""The page of `kproxy probe` makes no requests, and text from a broker never becomes markup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESULTS = (
 SCORES = (ClientScore("a client", 2, 1, ("Metadata/v9/2",), ("ShareFetch",)),)
 
 
-def test_page_requests_nothing() -> None:
+def test_page_makes_no_requests_and_has_no_foreign_markup() -> None:
     page = Opened(probe_page(f"localhost:9092 {HOSTILE}", RESULTS, SCORES))
     [policy] = [attrs["content"] or "" for tag, attrs in page.elements if tag == "meta" and "http-equiv" in attrs]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))

@@ -1,4 +1,4 @@
-"""Selection of the findings that are shown, and of those that fail."""
+"""Which findings are shown, and which make a run fail."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def request(*codes: str, severity: str = "error") -> RequestLine:
         (["L"], ["L001"], "L002"),
     ],
 )
-def test_selects_by_code_prefix_or_name(select: list[str], ignore: list[str], expected: str) -> None:
+def test_findings_are_selected_by_code_prefix_or_name(select: list[str], ignore: list[str], expected: str) -> None:
     selection = Selection(select, ignore)
     assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == expected.split()
 
@@ -56,7 +56,7 @@ def test_selection_drops_counts_of_unselected_findings() -> None:
 
 
 @pytest.mark.parametrize(("fail_on", "failing"), [("info", "iwe"), ("warning", "we"), ("error", "e"), ("never", "")])
-def test_findings_at_or_above_the_threshold_fail(fail_on: str, failing: str) -> None:
+def test_findings_at_or_above_the_threshold_fail_the_run(fail_on: str, failing: str) -> None:
     selection = Selection(fail_on=fail_on)
     for severity in ("info", "warning", "error"):
         assert selection.fails_for(request("L001", severity=severity)) == (severity[0] in failing)
@@ -73,6 +73,6 @@ def test_findings_at_or_above_the_threshold_fail(fail_on: str, failing: str) -> 
         ("?", "unknown rule; kproxy rules lists them"),
     ],
 )
-def test_rejects_a_code_that_no_rule_has(code: str, message: str) -> None:
+def test_unknown_code_is_rejected(code: str, message: str) -> None:
     with pytest.raises(UserError, match=message.replace("?", r"\?")):
         Selection(select=["C001", code])

@@ -241,7 +241,7 @@ SARIF["properties"]["$schema"] = _URI
 
 def test_sarif_is_valid_and_points_into_the_stream() -> None:
     reported_causes = collect_causes(*SAMPLE_LINES, file="dir with blank/a.pcap")
-    reported_causes.begin("dir with blank/a.pcap")  # passed twice
+    reported_causes.begin("dir with blank/a.pcap")  # the same file is passed twice
     counts = analysed(*SAMPLE_LINES, file="dir with blank/a.pcap", packets=9)
     log = json.loads(sarif.report(reported_causes, counts, ["a.pcap: cut off"]))
     jsonschema.Draft7Validator(SARIF).validate(log)

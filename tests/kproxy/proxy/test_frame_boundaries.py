@@ -1,4 +1,4 @@
-"""Finds the ends of frames from their length prefixes alone."""
+"""The ends of frames are found from length prefixes alone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kproxy.proxy.frame_boundaries import FrameBoundaries
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 
 
-def stream_of(sizes: list[int]) -> tuple[bytes, list[int]]:
-    """Frames of these sizes, and where each ends."""
+def make_stream(sizes: list[int]) -> tuple[bytes, list[int]]:
+    """Return a stream with frames of these sizes, and the offset at which each frame ends."""
     stream, ends = b"", []
     for size in sizes:
         stream += struct.pack(">i", size) + size * b"\xff"
@@ -25,7 +25,7 @@ def stream_of(sizes: list[int]) -> tuple[bytes, list[int]]:
 
 @given(SIZES, st.data())
 def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.DataObject) -> None:
-    stream, ends = stream_of(sizes)
+    stream, ends = make_stream(sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream))))
     boundaries = FrameBoundaries()
     found_ends: list[int] = []

@@ -1,4 +1,4 @@
-"""The views of overviews."""
+"""The overview views, such as connections, topics and groups."""
 
 from __future__ import annotations
 

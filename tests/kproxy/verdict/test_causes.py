@@ -70,7 +70,7 @@ def test_stall_is_ongoing_until_its_last_line() -> None:
 
 
 def stall() -> tuple[FindingLine, StallLine]:
-    """The finding of a stall, and the line of its end."""
+    """Return the finding of a stall and the line that ends it."""
     finding_line = waiting_finding("G001", "error", 7, "n-1")
     finding_line.group_id = "g"
     return finding_line, StallLine(
@@ -94,9 +94,8 @@ def test_finding_is_ongoing_if_the_observation_ends(reason: str) -> None:
     }
     another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDS)
     assert [cause.lasting for cause in collect_causes(*lines, another_run).sorted_causes()] == [0, 0]
-    other_connection = OpenLine(
-        v=FORMAT, ts=TS, connection_id="n-9", **ENDS
-    )  # the proxy is running and closed only some connections
+    # The proxy is still running and closed only some connections.
+    other_connection = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDS)
     assert [cause.lasting for cause in collect_causes(other_connection, *lines, another_run).sorted_causes()] == [1, 1]
     stall_end.ts = "2026-01-01T00:00:09.000000Z"
     assert [cause.lasting for cause in collect_causes(other_connection, *lines).sorted_causes()] == [0, 1]
@@ -133,16 +132,14 @@ def test_info_findings_are_not_ongoing() -> None:
     )
 
 
-def test_limits_the_number_of_ongoing_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_ongoing_findings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lasting_module, "MAX_LASTING", 3)
     requests = [request(number) for number in range(5)]
-    waits_of_requests = [
+    waits = [
         waiting_finding("C020", "warning", request_line.offset, request_line.connection_id) for request_line in requests
     ]
-    assert collect_causes(*requests, *waits_of_requests).lasting() == {("C020", "warning"): 3}
-    assert collect_causes(*requests, *waits_of_requests, *map(response, requests), waits_of_requests[4]).lasting() == {
-        ("C020", "warning"): 1
-    }
+    assert collect_causes(*requests, *waits).lasting() == {("C020", "warning"): 3}
+    assert collect_causes(*requests, *waits, *map(response, requests), waits[4]).lasting() == {("C020", "warning"): 1}
 
 
 def test_ongoing_error_comes_first() -> None:
@@ -219,7 +216,7 @@ def test_causes_that_explain_each_other_are_both_listed(monkeypatch: pytest.Monk
     assert sorted(codes(collect_causes(*frames).sorted_causes())) == ["L001", "L002", "L003"]
 
 
-def test_consequence_is_below_its_cause_on_the_same_connection() -> None:
+def test_consequence_is_listed_below_its_cause_on_the_same_connection() -> None:
     wait, overdue = waiting_finding("C020", "warning", 7, "n-1"), waiting_finding("C004", "error", 7, "n-1")
     [root] = collect_causes(wait, overdue).verdict()
     assert (root.finding.code, codes(root.consequences)) == ("C004", ["C020"])
@@ -241,7 +238,7 @@ def test_closed_connections_share_a_cause_if_they_concern_the_same_api() -> None
     assert sorted(codes(collect_causes(request_closed, other_api).verdict())) == ["C013", "C022"]
 
 
-def test_consequence_of_a_transaction_is_below_it_on_any_connection() -> None:
+def test_consequence_of_a_transaction_is_below_its_cause_on_any_connection() -> None:
     def transaction_finding(code: str, connection_id: str, message: str, severity: str = "warning") -> FindingLine:
         finding_line = waiting_finding(code, severity, 7, connection_id)
         finding_line.message = message

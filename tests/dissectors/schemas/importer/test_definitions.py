@@ -57,7 +57,7 @@ def test_message_is_read_without_its_comments_and_descriptions() -> None:
     }  # fmt: skip
 
 
-def test_removed_message_is_none() -> None:
+def test_removed_message_is_read_as_none() -> None:
     removed = '{"apiKey": 4, "type": "request", "name": "LeaderAndIsrRequest", "validVersions": "none"}'
     assert read(removed, "kafka-clients", "4.4.0") is None
 

@@ -42,11 +42,14 @@ def test_union_has_the_versions_of_both_releases() -> None:
     united, notes = unite(old, new)
     assert united["versions"] == {0, 1, 2, 3}
     assert united["served"] == {"3.9.1": "0-2", "4.4.0": "2-3"}
-    assert [field_names(united, version) for version in range(4)] == [["Legs", "Fur"]] * 2 + [["Legs"], ["Legs", "Tail"]]
+    assert [field_names(united, version) for version in range(4)] == [["Legs", "Fur"]] * 2 + [
+        ["Legs"],
+        ["Legs", "Tail"],
+    ]
     assert notes == []
 
 
-def test_message_of_one_release_is_kept() -> None:
+def test_message_that_only_one_release_has_is_kept() -> None:
     old, new = message("3.9.1", {0}), message("4.4.0", {0}, name="DogRequest", apiKey=4)
     assert union({"CatRequest": old}, {"DogRequest": new}) == ({"DogRequest": new, "CatRequest": old}, [])
 
@@ -55,7 +58,11 @@ def test_fields_of_the_older_release_keep_their_position() -> None:
     old = message("3.9.1", {0, 1}, field("A", {0}), field("B", {0, 1}), field("C", {0}), field("D", {0, 1}))
     new = message("4.4.0", {1, 2}, field("B", {1, 2}), field("New", {2}), field("D", {1, 2}))
     united, _ = unite(old, new)
-    assert [field_names(united, version) for version in range(3)] == [["A", "B", "C", "D"], ["B", "D"], ["B", "New", "D"]]
+    assert [field_names(united, version) for version in range(3)] == [
+        ["A", "B", "C", "D"],
+        ["B", "D"],
+        ["B", "New", "D"],
+    ]
 
 
 def test_newer_release_defines_versions_of_both() -> None:
@@ -87,7 +94,7 @@ def test_fields_of_disjoint_versions_are_different() -> None:
     assert [field_names(united, version) for version in range(2)] == [["Name"], ["Id"]]
 
 
-def test_field_with_a_changed_type_is_two_fields() -> None:
+def test_field_with_a_changed_type_becomes_two_fields() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, "int8"))
     new = message("4.4.0", {1}, field("Legs", {1}, "int32"))
     united, notes = unite(old, new)

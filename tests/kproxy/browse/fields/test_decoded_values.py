@@ -1,4 +1,4 @@
-"""Decoded keys and values as fields: with and without the bytes of the frame; hostile values."""
+"""Decoded keys and values shown as fields, with and without the bytes of the frame, and with hostile values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def produce_line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_decoded_value_has_its_fields(with_frame: bool) -> None:
+def test_decoded_value_is_shown_as_fields(with_frame: bool) -> None:
     detail = side(produce_line(with_frame=with_frame))
     value = detail.find(f"{PATH}.value")[-1]
     assert value.meaning == "avro Order orders-value id 17: leftover bytes at byte 9"
@@ -50,7 +50,7 @@ def test_decoded_value_has_its_fields(with_frame: bool) -> None:
     assert (trace.meaning, trace.children[0].text) == ("text?", r'"00-\x1b[31m"')
 
 
-def test_shows_records_and_their_full_values() -> None:
+def test_decoded_records_have_summaries_and_full_values() -> None:
     detail = side(produce_line(with_frame=False))
     [field] = record_fields(detail.fields)
     [record] = records(field).records
@@ -75,7 +75,7 @@ def test_shows_records_and_their_full_values() -> None:
     ],
 )
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_shows_any_value_in_place_of_a_decoded_one(value: Any, with_frame: bool) -> None:
+def test_malformed_decoded_values_are_still_shown(value: Any, with_frame: bool) -> None:
     def check_fields(fields: list[FieldView]) -> None:
         for field in fields:
             assert isinstance(field.text, str)

@@ -46,7 +46,7 @@ def innermost(detail: FrameDetail, offset: int) -> FieldView | None:
 
 
 def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | ResponseLine, RequestLine | None]]:
-    """The lines of frames as read back from a trace file, each response with its request."""
+    """Yield the lines of frames as read back from a trace file, each response with its request."""
     requests: dict[tuple[str, int | None], RequestLine] = {}
     for line in lines_of(path, detail=detail):
         encoded = bytearray()
@@ -62,7 +62,7 @@ def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | Resp
 def _comparable_row(
     path: str, start: int | None, end: int | None, value: Any, meaning: str | None
 ) -> tuple[Any, ...] | None:
-    """The parts of a row that explain and the details share; not the spans of tags, nor fields without a value."""
+    """Return what `explain` and the details both show of a row, without spans of tags; None if it has no value."""
     return None if value is None or value == [] else ("_tags." in path or start, end, value, meaning)
 
 
@@ -129,11 +129,11 @@ def test_summary_line_shows_its_columns() -> None:
     assert "frame" not in {field.name for field in detail.fields}
 
 
-def test_says_why_a_frame_was_not_decoded() -> None:
+def test_detail_says_why_a_frame_was_not_decoded() -> None:
     line = request_line(None, not_decoded="Metadata v99 is unknown")
     assert side(line).missing == "not decoded: Metadata v99 is unknown"
-    [no_frame] = (side(line) for line in [request_line(b"\x00\x00")])
-    assert no_frame.missing == "the trace's bytes here are not a valid frame"
+    invalid_frame = side(request_line(b"\x00\x00"))
+    assert invalid_frame.missing == "the trace's bytes here are not a valid frame"
 
 
 def test_fields_have_kinds_texts_and_meanings() -> None:
@@ -177,7 +177,7 @@ def test_tagged_field_has_its_tag_and_span() -> None:
 
 
 @pytest.mark.parametrize("path", _TRAFFIC[:20], ids=lambda path: path.name)
-def test_finds_fields_by_byte_and_by_path(path: Path) -> None:
+def test_fields_are_found_by_byte_and_by_path(path: Path) -> None:
     for line, sent_request in frame_lines(path, Detail.RAW):
         detail = side(line, sent_request)
         for leaf in leaves(detail.fields) if detail.frame else ():
@@ -191,7 +191,7 @@ def test_finds_fields_by_byte_and_by_path(path: Path) -> None:
         assert detail.find("no.such[0].field") == []
 
 
-def test_finding_of_a_frame_with_another_layout_has_its_field() -> None:
+def test_path_of_a_layout_finding_leads_to_a_field() -> None:
     for path in (DATA / "bugs").glob("*--java.pcap.gz"):
         for line, sent_request in frame_lines(path, Detail.RAW):
             detail = side(line, sent_request)
@@ -208,7 +208,7 @@ def test_finding_of_a_frame_with_another_layout_has_its_field() -> None:
                 assert detail.departure or finding.code[0] != "L", path.name
 
 
-def test_frame_is_read_with_the_layout_of_its_finding() -> None:
+def test_frame_is_decoded_with_the_layout_that_its_finding_names() -> None:
     """The finding decides even if the frame alone would be diagnosed differently: other frames may have shown more."""
     frame = response("Heartbeat", 1, {"throttle_time_ms": 0, "error_code": 0})
     edit = {"kind": "field_moved", "field": "throttle_time_ms", "detail": {"from": 0, "to": 1}}
@@ -265,7 +265,7 @@ def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyP
     assert [field.kind for field in chain].count(MORE) == 3
 
 
-def test_finds_a_record_behind_the_first_page_by_its_bytes() -> None:
+def test_record_beyond_the_first_page_is_found_by_its_bytes() -> None:
     detail = side(produce_line(2_000))
     assert detail.frame is not None
     [*_, value] = detail.find("topic_data[0].partition_data[0].records[0].records[1999].value")
@@ -284,7 +284,7 @@ def test_secrets_are_redacted() -> None:
     assert str(withheld.fields[-1].value).startswith("(redacted")
 
 
-def test_record_data_of_cluster_metadata_is_redacted() -> None:
+def test_records_of_the_cluster_metadata_topic_are_redacted() -> None:
     redacted_batches = [
         {"base_offset": 3, "magic": 2, "records": [{"offset": 3, "key": None, "value": "(redacted, 5 bytes)"}]}
     ]
@@ -316,12 +316,14 @@ def view_everything(detail: FrameDetail) -> None:
 
 
 @given(damaged(requests()))
-def test_views_any_request(frame: bytes) -> None:
+def test_any_damaged_request_can_be_viewed(frame: bytes) -> None:
     view_everything(side(request_line(frame)))
 
 
-@given(responses().flatmap(lambda made: st.tuples(damaged(st.just(made[0])), st.just(made[1]), st.just(made[2]))))
-def test_views_any_response(frame_and_api: tuple[bytes, int, int]) -> None:
+@given(
+    responses().flatmap(lambda sample: st.tuples(damaged(st.just(sample[0])), st.just(sample[1]), st.just(sample[2])))
+)
+def test_any_damaged_response_can_be_viewed(frame_and_api: tuple[bytes, int, int]) -> None:
     view_everything(side(response_line(*frame_and_api)))
 
 
@@ -334,7 +336,7 @@ _BATCHES = records.encode([{"compression": codec,
 
 
 @given(damaged(st.just(_BATCHES)))
-def test_views_any_record_data(data: bytes) -> None:
+def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
     view_everything(side(response_line(response("Fetch", 4, body), 1, 4)))
@@ -345,7 +347,7 @@ def test_views_any_record_data(data: bytes) -> None:
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
-def test_views_any_body(value: Any) -> None:
+def test_any_body_can_be_viewed(value: Any) -> None:
     line = response_line(None, 1, 4, body={"responses": value, "x": value})
     view_everything(side(line))
     partitions = [{"records": value}]

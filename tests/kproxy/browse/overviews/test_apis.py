@@ -1,4 +1,4 @@
-"""Overview of APIs: compared with plain counting of real captures; inconsistent, hostile and many lines."""
+"""Overview of APIs: compared with plain counting, and fed inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_counts_of_real_captures_match_plain_counting() -> None:
     assert {(row.api, version.version) for row in rows for version in row.versions} == frames.keys()
     assert unanswered.total() > 0
     for row in rows:
-        of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
-        check_usage(row, of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
+        frames_of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
+        check_usage(row, frames_of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
         assert [version.version for version in row.versions] == sorted(
             (version.version for version in row.versions), key=lambda version: -1 if version is None else version
         )
@@ -119,7 +119,7 @@ def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
     assert (row.in_flight, row.unanswered) == (1, 2)
 
 
-def test_finds_the_slowest_request() -> None:
+def test_slowest_request_is_found() -> None:
     requests = [request(number, api_version=4 + number % 2) for number in range(10)]
     row = single_row(*requests, *(response(line, after_us=(number * 7) % 10) for number, line in enumerate(requests)))
     assert (row.max_us, row.slowest_row) == (9, 7)
@@ -135,9 +135,8 @@ def test_rate_covers_the_last_ten_seconds() -> None:
     assert row.rate == pytest.approx(10, rel=0.02)
     assert row.minute == (10,) * MINUTE
     [row] = apis.rows(now=BEGAN + 65 * SECOND)
-    assert row.rate == pytest.approx(
-        10 * 4 / 9, rel=0.02
-    )  # four of these ten seconds had requests; the last one has only just begun
+    # Four of these ten seconds had requests; the last second has only just begun.
+    assert row.rate == pytest.approx(10 * 4 / 9, rel=0.02)
     assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
 
 
@@ -178,7 +177,7 @@ def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
 
 
 @given(torn)
-def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
+def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)
     rows = apis.rows()
     frames = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
@@ -186,7 +185,7 @@ def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
     assert all(row.in_flight >= 0 for row in rows)
 
 
-def test_counts_lines_without_a_valid_time() -> None:
+def test_lines_without_a_valid_time_are_counted() -> None:
     line = request(1)
     line.ts = timestamp(0)
     assert single_row(line, CloseLine(v=1, ts="", connection_id="n-1", client="", server="")).requests == 1

@@ -1,4 +1,4 @@
-"""Overviews of the rows that a filter matches."""
+"""Overviews limited to the rows that match a filter."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_overviews_count_only_rows_with_findings() -> None:
     assert requests_by_api(session) == {"Fetch": 1}
 
 
-def test_later_rows_are_counted_once() -> None:
+def test_rows_added_later_are_counted_once() -> None:
     session = session_of(sample_lines(), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, LinesSource)
@@ -119,7 +119,7 @@ def test_request_possibly_answered_in_a_gap_is_neither_in_flight_nor_unanswered(
     assert (fetch.in_flight, fetch.unanswered) == (0, 0)
 
 
-def test_finding_in_a_successful_request_is_harmless_in_matches_too() -> None:
+def test_finding_in_a_successful_request_is_also_harmless_in_matches() -> None:
     successful, failed = (
         request(number, findings=[finding(code=code)]) for number, code in enumerate(("S001", "S002"))
     )

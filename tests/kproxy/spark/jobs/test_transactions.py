@@ -1,4 +1,4 @@
-"""Transactions from lines: the story of the view, and real transactions compared with an independent count."""
+"""Transactions from lines: the story that tests of the view use, and real transactions counted independently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "expected"),
+    ("continuation", "expected"),
     [
         (end("pay", 1, 0, 1, error=51), "open"),
         (init("pay", 1, 1, 1), "aborted"),
@@ -49,8 +49,8 @@ def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
         (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),
     ],
 )
-def test_finds_the_outcome_of_a_transaction(spark: SparkSession, then: str, expected: str) -> None:
-    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + then
+def test_finds_the_outcome_of_a_transaction(spark: SparkSession, continuation: str, expected: str) -> None:
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + continuation
     assert [row[3] for row in rows(spark, told(story))] == [expected]
 
 
@@ -60,23 +60,23 @@ def test_fenced_producer_starts_no_transaction(spark: SparkSession) -> None:
 
 
 def count_outcomes(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
-    """Count independently which transactions began and how they ended, by transactional id."""
+    """Count, independently of the job, how the transactions of each transactional id ended."""
     is_open: dict[str, bool] = {}
-    found: Counter[tuple[str, str]] = Counter()
+    outcomes: Counter[tuple[str, str]] = Counter()
     for line in lines:
         if not isinstance(line, RequestLine | ResponseLine) or (name := line.transactional_id) is None:
             continue
-        is_answer = isinstance(line, ResponseLine)
+        is_response = isinstance(line, ResponseLine)
         if isinstance(line, ResponseLine) and line.errors:
             continue
         if line.api == "Produce" or (
-            is_answer and (line.api or "").endswith(("Txn", "OffsetCommit")) and line.api != "EndTxn"
+            is_response and (line.api or "").endswith(("Txn", "OffsetCommit")) and line.api != "EndTxn"
         ):
             is_open[name] = True
-        elif is_answer and line.api == "EndTxn" and is_open.pop(name, False):
-            found[name, "committed" if line.committed else "aborted"] += 1
-    found.update((name, "open") for name in is_open)
-    return found
+        elif is_response and line.api == "EndTxn" and is_open.pop(name, False):
+            outcomes[name, "committed" if line.committed else "aborted"] += 1
+    outcomes.update((name, "open") for name in is_open)
+    return outcomes
 
 
 REAL = ["java-3.9.1", "confluent-3.9.1"]
@@ -86,9 +86,9 @@ REAL = ["java-3.9.1", "confluent-3.9.1"]
 def test_matches_an_independent_count_of_real_transactions(spark: SparkSession, name: str) -> None:
     lines = list(lines_of(Path(DATA / "pcap" / f"{name}.pcap.gz")))
     frame: DataFrame = transactions(table(spark, *lines))
-    told_ = Counter((row["transactional_id"], row["outcome"]) for row in frame.collect())
-    assert told_ == count_outcomes(lines)
-    assert told_
+    reported = Counter((row["transactional_id"], row["outcome"]) for row in frame.collect())
+    assert reported == count_outcomes(lines)
+    assert reported
     overview = feed(TransactionsOverview(), lines)
     spans = [(row.key, span.outcome.value) for row in overview.rows(0) for span in overview.spans(row.key)]
-    assert Counter(spans) == told_
+    assert Counter(spans) == reported
