@@ -32,12 +32,12 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         elif old_size >= self.max_size:
             self.popitem(last=False)
 
-    def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:
-        """Return the value of `key`, creating it with `make` if it is missing, and make it the newest entry."""
+    def touch(self, key: KeyT, make_value: Callable[[], ValueT]) -> ValueT:
+        """Return the value of `key`, created by `make_value` if it is missing, and make it the newest entry."""
         if key in self:
             self.move_to_end(key)
         else:
-            self[key] = make()
+            self[key] = make_value()
         return self[key]
 
 
@@ -55,7 +55,7 @@ class EvictionCountingDict(BoundedDict[KeyT, ValueT]):
 
 
 class SizedDict(Generic[KeyT, ValueT]):
-    """Entries of a limited total size: the oldest are dropped beyond `max_size`. A new entry replaces one of equal key."""
+    """Entries of a limited total size: the oldest are dropped beyond `max_size`. Putting a key again replaces it."""
 
     def __init__(self, max_size: int) -> None:
         self._entries: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()

@@ -75,7 +75,7 @@ class Conversation:
         self._judge(ConnectionOpened(at, client, server, midstream=midstream))
 
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Judged]:
-        """Take the next bytes of one direction, in chunks of any size; return what they complete, and what is late.
+        """Take the next bytes of one direction, in chunks of any size; return completed events and missed deadlines.
 
         Args:
             direction: `Direction.REQUEST` from the client, `Direction.RESPONSE` from the broker.
@@ -97,7 +97,7 @@ class Conversation:
         return judged + [self._judge(event) for event in self.connection.close(at=at)]
 
     def give_up_frames(self, *, at: int) -> list[Judged]:
-        """Judge the incomplete frame of each direction, assuming that no more of it arrives."""
+        """Judge the incomplete frame of each direction, assuming that its remaining bytes will not arrive."""
         return [
             self._judge(self.connection.incomplete_frame(direction, at=at))
             for direction in Direction
@@ -119,7 +119,7 @@ def check_exchange(request: bytes, response: bytes | None = None) -> list[Findin
         request: A frame with its length prefix.
         response: The frame that answers it. Without one, only the request is judged.
     """
-    conversation = Conversation(client="")  # without a client, so that what it did before is unknown
+    conversation = Conversation(client="")  # an unknown client, so that its earlier requests are unknown
     judged = conversation.receive_data(Direction.REQUEST, request, at=0)
     if response is not None:
         judged += conversation.receive_data(Direction.RESPONSE, response, at=0)

@@ -24,7 +24,7 @@ EditT = TypeVar("EditT", bound=_Edit)
 
 
 class Severity(StrEnum):
-    """An error breaks a client or a broker; a warning works but is wrong or risky."""
+    """An error breaks a client or a broker; a warning is about something that works but is wrong or risky."""
 
     INFO = "info"
     WARNING = "warning"
@@ -66,7 +66,7 @@ class Problem:
         once_per: Replaces all of a root cause except the rule, for rules that report it once for several clients,
             servers or versions.
         request: The request that the problem is about, if the event is not its frame.
-        diagnosis: How the frame departs from its layout, if that is the problem.
+        diagnosis: How the frame deviates from its layout, if that is the problem.
     """
 
     message: str

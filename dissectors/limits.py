@@ -41,7 +41,7 @@ class Limit:
         """Return the value of a text: ``20``, ``5s``, ``90%``, ``1M``.
 
         Raises:
-            ValueError: It is invalid. The message is the end of a sentence: what is valid.
+            ValueError: The text is invalid. The message, the end of a sentence, says what is valid.
         """
         factors = _FACTORS.get(self.unit, {"": 1})
         number = text.strip()

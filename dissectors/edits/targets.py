@@ -53,7 +53,7 @@ def split_field_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """Return the path of the struct that contains a field, and the field's name.
 
     Raises:
-        EditError: The path is that of a whole body.
+        EditError: The path leads to the whole body.
     """
     if not path:
         raise EditError("the whole body is not a field")
@@ -141,7 +141,7 @@ def check_not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
     """Check that an edited struct is not empty, and return it.
 
     Raises:
-        EditError: The struct takes no bytes, so an array of it could have any number of elements.
+        EditError: The struct takes no bytes, so an array of such structs could have any number of elements.
     """
     if path and path != ("header",) and not struct.fields and not struct.flexible:
         raise EditError(f"nothing would be left of {struct.name}")

@@ -13,7 +13,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, layout
 
 Row = dict[str, Any]
-#: The enclosing structs of a field, outermost first, including those of the payload or record that contains it.
+#: The enclosing structs of a field, outermost first, including the structs of the payload or record that contains it.
 Rows = tuple[Row, ...]
 #: (bytes, enclosing structs) -> layout of the payload, None if the bytes should stay as they are. Raises DecodeError if
 #: the payload is missing or invalid; its offset counts from the first byte.

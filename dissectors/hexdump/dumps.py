@@ -79,7 +79,7 @@ def _offsets_agree(lines: Sequence[str]) -> bool:
 def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
     """Return the bytes of each dump in the text; `lines[first]` is the first row of the first one. Check all offsets.
 
-    Lines before a dump that starts at offset 0 are skipped, such as those that tcpdump prints for each packet.
+    Lines before a dump that starts at offset 0 are skipped, such as the line that tcpdump prints for each packet.
     """
     indented = [bool(_INDENTED.match(line)) for line in lines]
     if any(indented[first:]) and not indented[first]:  # Wireshark indents the server_lines's lines

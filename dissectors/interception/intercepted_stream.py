@@ -1,4 +1,4 @@
-"""The two directions of an intercepted connection: which bytes pass at once, and which wait for their whole frame."""
+"""The two directions of an intercepted connection: which bytes pass immediately, and which wait for their frame."""
 
 from __future__ import annotations
 

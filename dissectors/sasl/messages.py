@@ -13,7 +13,7 @@ LONGEST_NAME = 255
 class SaslMessage:
     """A message of a SASL mechanism; this class itself if nothing more is known.
 
-    `problem` completes "the message ...": how it departs from the mechanism's grammar, without quoting it.
+    `problem` completes "the message ...": how it deviates from the mechanism's grammar, without quoting it.
     """
 
     problem: str | None = None
@@ -21,7 +21,7 @@ class SaslMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientName(SaslMessage):
-    """A message with the client's name. `authorization_id` is the user that it wants to act as, "" if not given."""
+    """A message with the client's name. `authorization_id` is the user that the client wants to act as, or ""."""
 
     username: str | None = None
     authorization_id: str = ""

@@ -12,7 +12,7 @@ from dissectors.sasl.messages import OAuthBearerClientFirst, SaslMessage, Server
 _SEPARATOR = "\x01"
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z]{1,64}")
-#: The codes of RFC 6750 and the like; a longer text could be anything, even a token.
+#: The codes of RFC 6750 and similar ones; a longer text could be anything, even a token.
 _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
 #: The number of dots in a signed token (RFC 7515), and in an encrypted one (RFC 7516).
 _DOTS = (2, 4)

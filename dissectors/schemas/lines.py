@@ -39,7 +39,7 @@ class ReleaseLine:
         advertised: API key -> lowest and highest version in its ApiVersions response.
         served: API key -> lowest and highest version that it serves: Kafka 4 advertises Produce from 0 and serves it
             from 3 (KAFKA-18659).
-        features: By name; empty before 3.3. The finalized levels are those of storage formatted only with
+        features: By name; empty before 3.3. The finalized levels are as in storage formatted with only
             ``--standalone``.
 
     ApiVersions has version 3 from 2.4 on (KIP-511) and version 4 from 3.9 on; in lower versions, supported features

@@ -21,7 +21,7 @@ def newest_release() -> str:
 def lowest_served() -> Mapping[int, int | None]:
     """Return the lowest version that the newest release serves, by API key; None if it removed the API.
 
-    The result contains only APIs of which an older release served more versions.
+    The result contains only APIs whose older versions some release served but the newest one does not.
     """
     newest = newest_release()
     versions: dict[int, int | None] = {}

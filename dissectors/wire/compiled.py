@@ -118,7 +118,7 @@ class _Compiler:
     def emit_struct(self, layout: Layout) -> str:
         """Emit code that reads a struct; return the expression of its dict."""
         items: list[str] = []
-        run: list[tuple[str, str, int]] = []  # (variable, struct code, width) not yet read
+        run: list[tuple[str, str, int]] = []  # (variable, struct code, width) of fields still to be read
         for field in layout.fields:
             value = self.new_name()
             item = value
@@ -295,7 +295,7 @@ def _value_checker(check: PlausibilityCheck) -> Callable[[Any], Any]:
 
 
 def _error_code_checker(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
-    """Return a function like that of `_value_checker` for error codes except 0; it also sets the `ERROR_CODE` flag."""
+    """Like `_value_checker`, for error codes other than 0; the returned function also sets the `ERROR_CODE` flag."""
 
     def check_code(value: int, flags: list[int]) -> int:
         if not check(value):

@@ -53,7 +53,7 @@ def kind(
 
     Args:
         name: Name of the kind.
-        details: Names of its details; their types are those of the arguments of `apply`.
+        details: Names of its details; their types are taken from the arguments of `apply`.
         sentence: What is written incorrectly: a template, or a function of the field and the details.
         values: See `EditKind`.
         data: See `EditKind`.
@@ -76,7 +76,7 @@ def kind(
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """How a writer departs from a layout.
+    """How a writer deviates from a layout.
 
     `field` is the path in the schema: ``topics[].partitions[].leader_epoch``, ``header.client_id``, ``topics[]._tags``,
     ``*`` for the whole body. `then` is a second edit, applied to the result of this one. docs/edits.md lists the kinds.

@@ -60,7 +60,7 @@ _USUAL_RANGES_BY_TYPE = {
     "int64": (-6, (1 << 33) - 1),
 }
 
-#: Substrings in the names of integers that may have any value, and of those that may have any non-negative value.
+#: Substrings in the names of integers that may have any value, and of integers that may have any non-negative value.
 _UNBOUNDED_NAMES = (
     "session_id",
     "subscription_id",

@@ -125,7 +125,7 @@ class _Walker:
         return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
 
     def length_error(self, message: str, offset: int, size: int) -> DecodeError:
-        """Return the error for a length that does not fit; its kind is ``length`` if even the frame is too small."""
+        """Return the error for a length that does not fit; its kind is ``length`` if it does not even fit the frame."""
         return self.error(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def warn(self, kind: str, message: str, start: int) -> None:
@@ -133,7 +133,7 @@ class _Walker:
             self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
 
     def reserve_nodes(self, count: int) -> None:
-        """Deduct `count` nodes from those that this walk may still make."""
+        """Deduct `count` from the number of nodes that this walk may still make."""
         self.nodes_left -= count
         if self.nodes_left < 0:
             raise self.too_many_error(f"more than {self.most_nodes} fields")

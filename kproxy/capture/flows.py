@@ -64,7 +64,7 @@ class BytesLost(NamedTuple):
 class SegmentDiffers(NamedTuple):
     """A packet repeats bytes, `differing` of which have changed; the first copy was delivered.
 
-    `offset` is that of the first changed byte in its direction, and `size` the number of bytes in the packet.
+    `offset` is the offset of the first changed byte in its direction, and `size` the number of bytes in the packet.
     """
 
     flow: Flow

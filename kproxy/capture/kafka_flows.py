@@ -48,12 +48,12 @@ class Dissector:
 
     Args:
         inspector: Makes the lines.
-        ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no others are.
+        ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no other flows are.
             If not, a flow is Kafka if it begins with a plausible request.
         decryptor: Makes a decryptor for a flow that begins with TLS, None if there are no keys.
 
-    `other` counts the flows that are not Kafka, by protocol, and `failed` those that were never established, by server
-    and outcome. `undecrypted` has a sentence for each TLS flow that could not be decrypted.
+    `other` counts the flows that are not Kafka, by protocol, and `failed` the flows that were never established, by
+    server and outcome. `undecrypted` has a sentence for each TLS flow that could not be decrypted.
     """
 
     def __init__(

@@ -12,13 +12,13 @@ from kproxy.capture.packet import CaptureError, CaptureNotes, Packet, PacketBloc
 from kproxy.io.compression import DAMAGE, Compressed, decompress
 
 _CHUNK = 1 << 16
-_HEADER_SIZE = 24  # the size of a pcap header, so that the first read has all of it
+_HEADER_SIZE = 24  # the size of a pcap header, so that the first read returns the whole header
 
 
 class Capture:
     """Iterates once over the packets of a capture, in the order of the file, in constant memory.
 
-    Close it, or use it as a context manager. Closing it closes a file that `open_capture` opened, but no given stream.
+    Close it, or use it as a context manager. Closing closes a file that `open_capture` opened, but not a stream.
 
     `advance` is called for each chunk that is read or decompressed, to show progress even if it yields no packet.
     """

@@ -106,7 +106,7 @@ class Reassembler:
     def receive_all(
         self, link_type: int, data: bytes, packets: Iterator[tuple[int, int, int, int]], events: list[Event]
     ) -> None:
-        """Process the next packets, those of a `PacketBlock`, and add their events to `events`.
+        """Process the next packets of a `PacketBlock`, and add their events to `events`.
 
         Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
         costs as much as the rest.

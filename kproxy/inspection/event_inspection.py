@@ -57,7 +57,7 @@ _TRACKERS_OF_LINES: Final = (AdvertisedAddresses, Authentication, Brokers)
 class EventInspection:
     """Applies trackers and rules to the events of a run, and makes their lines. No method raises, whatever the event.
 
-    The arguments are those of `kproxy.inspection.inspector.Inspector`.
+    For the arguments, see `kproxy.inspection.inspector.Inspector`.
 
     Attributes:
         run_state: The state that all connections share.

@@ -280,7 +280,7 @@ class FrameLines:
     def _add_facts(
         self, line: ResponseLine, event: ResponseReceived, request: RequestReceived, message: Message
     ) -> None:
-        """Add the client's software, the brokers, or what a member of a group gets: partitions, tasks or records."""
+        """Add the client's software, the brokers, or the partitions, tasks or records that a group member gets."""
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
         elif not message.well_formed:

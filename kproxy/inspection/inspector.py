@@ -45,14 +45,14 @@ class Inspector:
 
     A caller that has several pieces of data at once gives them to `receive` and then calls `flush`. All frames are
     then decoded before the first is judged, which is faster: each stage finds its code and data in the processor's
-    caches. Any other method flushes first, so the order of lines is that of the calls.
+    caches. Any other method flushes first, so lines are in the order of the calls.
 
     Args:
         name: Prefix of connection ids, unique among traces that are analyzed together.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
-        needs: The parts of the inspection that are needed. Lines lack what the other parts add.
+        needs: The parts of the inspection that are needed. Lines lack the data that the other parts would add.
         record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
             does not wait for it.
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
@@ -178,9 +178,9 @@ class Inspector:
             Progress(reported(Direction.RESPONSE), state.frames[1]),
         )
 
-    def on_frame(self, began: Callable[[int, int], None]) -> None:
-        """Call `began` with the number of the connection and the API key of each frame before it is judged."""
-        self._inspection.on_frame = began
+    def on_frame(self, callback: Callable[[int, int], None]) -> None:
+        """Call `callback` with the number of the connection and the API key of each frame before it is judged."""
+        self._inspection.on_frame = callback
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
@@ -283,7 +283,7 @@ class Inspector:
         return self._judge(self._connections[number], [differ])
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
-        """Skip the body of a frame of which only the first bytes, `head`, are available."""
+        """Skip the body of a frame whose first bytes, `head`, are all that is available."""
         state = self._connections[number]
         state.bytes[direction] += size + 4
         try:
@@ -320,7 +320,7 @@ class Inspector:
         return [*lines, closed, *self._inspection.observe_stalls(closed, at=at)]
 
     def _judge(self, state: InspectedConnection, events: Iterable[Event]) -> list[Line]:
-        """Judge events of a connection after those that `receive` has collected."""
+        """Judge events of a connection after the events that `receive` has collected."""
         self._received += ((state, event) for event in events)
         return self.flush()
 
@@ -349,7 +349,7 @@ class Inspector:
     def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """Return the oldest unanswered request of each connection whose response has become late by another step.
 
-        With `repeat_reported`, return those that were returned before and are still waiting.
+        With `repeat_reported`, return the requests that were returned before and are still waiting.
         """
         return late_responses(
             self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported

@@ -32,7 +32,7 @@ def late_responses(
 ) -> Iterator[WaitingResponse]:
     """Yield the oldest unanswered request of each connection whose response is late by another step at `at` (ns).
 
-    With `repeat_reported`, yield those whose step was already reported, and only those.
+    With `repeat_reported`, yield only the requests whose step was already reported.
     """
     for state in connections:
         oldest = state.connection_state.state(InFlight).oldest(state.connection_state)

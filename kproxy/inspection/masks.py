@@ -58,7 +58,7 @@ class Masks:
         return data
 
     def masks_header(self, topic: str | None, name: str) -> bool:
-        """Whether a header's value is masked. Case is ignored, because writers of the same header differ in it."""
+        """Whether a header's value is masked. The case of its name is ignored, because it differs between writers."""
         name = name.lower()
         return any(
             not mask.path or fnmatchcase(name, mask.path[0].lower()) for mask in self._matching_masks(topic, "header")

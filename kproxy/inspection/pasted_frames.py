@@ -25,8 +25,8 @@ _Decodes: TypeAlias = Callable[[bytes], object]
 class FoundFrames(NamedTuple):
     """Frames with length prefixes.
 
-    `missing`: the bytes were one frame without a prefix, which was added. `problem` is a sentence about a wrong prefix
-    or a frame that is cut off, `note` one about bytes that belong to other frames.
+    `missing` means that the bytes were one frame without a prefix, which was added. `problem` is a sentence about a
+    wrong prefix or a frame that is cut off, `note` one about bytes that belong to other frames.
     """
 
     frames: list[bytes]

@@ -14,9 +14,9 @@ from dissectors.records.allowance import RECORD_STEPS, Allowance
 
 #: Steps earned per second of traffic: 10,000 records with keys and values, decoded for 70 % of a core.
 PER_SECOND: Final = 700_000
-#: Bytes of a frame that earn a step. Uncompressed records of 100 bytes earn what they cost.
+#: Bytes of a frame that earn a step. Uncompressed records of 100 bytes earn as many steps as they cost.
 _BYTES_PER_STEP: Final = 3
-#: Steps in advance: what a run may spend at the start and after quiet seconds, live and in captures, and in one frame.
+#: Steps that a run may spend at the start and after quiet seconds, live and in captures, and in one frame.
 LIVE_ADVANCE: Final = 2_000_000
 CAPTURE_ADVANCE: Final = 10_000_000
 MAX_PER_FRAME: Final = 1_000_000

@@ -52,7 +52,7 @@ class _OngoingStall:
 
 
 class StallLines:
-    """Detects stalls in the lines of groups, which it must get in the order of the trace.
+    """Detects stalls in the lines of groups, which must be passed in the order of the trace.
 
     A stall is written when it is detected, when it becomes more severe, each time its duration has doubled, and when it
     ends. If it still lasts when the trace ends, its last line has its last known state. When it is detected, and when

@@ -44,7 +44,7 @@ def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
     """Report connections whose frames and gaps in the trace do not cover exactly the relayed bytes.
 
     A reset may cut off a frame, which then has no line. A gap for lines that could not be written has no byte count; in
-    that case, no more frames may be missing_frames than it reports as lost_lines. Lines that were being written when the inspector
+    that case, no more frames may be missing than it reports as lost. Lines that were being written when the inspector
     was killed may be both in the trace and in a gap.
     """
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)

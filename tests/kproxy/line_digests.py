@@ -18,7 +18,7 @@ CAPTURES = sorted([*ROOT.glob("tests/data/traffic/*.pcap.gz"), *ROOT.glob("captu
 DETAILS = ("summary", "full")
 
 
-def print_lines(capture: Path, detail: str) -> bytes:
+def dissected_lines(capture: Path, detail: str) -> bytes:
     """Return the trace lines of a capture, as the command prints them."""
     with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
@@ -28,7 +28,7 @@ def print_lines(capture: Path, detail: str) -> bytes:
 
 def digests(capture: Path) -> dict[str, object]:
     """Return the number of lines, and a digest of the lines at each level of detail."""
-    lines = {detail: print_lines(capture, detail) for detail in DETAILS}
+    lines = {detail: dissected_lines(capture, detail) for detail in DETAILS}
     return {"lines": lines[DETAILS[0]].count(b"\n")} | {
         detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
     }

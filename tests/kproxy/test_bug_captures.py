@@ -1,4 +1,4 @@
-"""Real clients and brokers with one bug each: the only finding reports the bug and its bytes once."""
+"""Real clients with brokers that each have one bug: the only finding reports the bug and its bytes once."""
 
 from __future__ import annotations
 

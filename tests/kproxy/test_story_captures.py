@@ -1,4 +1,4 @@
-"""The captures in captures/ made from stories are reproducible byte for byte and have one finding each."""
+"""The captures in captures/ made from stories are reproducible byte for byte and have only the expected finding."""
 
 from __future__ import annotations
 

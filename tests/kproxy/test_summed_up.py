@@ -33,7 +33,7 @@ class ConsumerPosition:
         for topic in body["topics"]:
             for partition in topic["partitions"]:
                 self.offsets[_topic(topic), partition["partition"]] = partition["fetch_offset"]
-        # Without topics, the fetch session has no changes or ends.
+        # A request without topics leaves the fetch session unchanged or ends it.
         for lag, end_offsets in self.pending if body["topics"] else ():
             yield lag, sum(max(end - self.offsets[topic_partition], 0) for topic_partition, end in end_offsets)
         self.pending.clear()

@@ -41,7 +41,7 @@ def parse(content: bytes) -> list[Row]:
 
 
 def united(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """Return the present rows, with new rows replacing those of the same line."""
+    """Return the present rows merged with new rows, which replace rows of the same line."""
     by_line = {row["line"]: row for row in (*present, *rows)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]
 

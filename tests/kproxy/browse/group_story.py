@@ -159,13 +159,13 @@ _errors = st.sampled_from([
     "MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID",
     "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "\x1b",
 ])  # fmt: skip
-_base = {
+_common = {
     "v": st.just(1),
     "ts": st.integers(-1, 120).map(lambda second: timestamp(BEGAN + second * SECOND)) | st.just("no time at all"),
     "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
 }
-_ends = {"client": st.sampled_from(["10.0.0.1:1", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
-_frame = _base | _ends | {
+_endpoints = {"client": st.sampled_from(["10.0.0.1:1", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_frame_columns = _common | _endpoints | {
     "api": st.sampled_from([
         "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator",
         "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
@@ -186,16 +186,17 @@ _frame = _base | _ends | {
 torn = st.lists(
     st.tuples(
         st.one_of(
-            st.builds(RequestLine, **_frame),
+            st.builds(RequestLine, **_frame_columns),
             st.builds(
-                ResponseLine, **_frame, request_ts=st.none() | _base["ts"],
+                ResponseLine, **_frame_columns, request_ts=st.none() | _common["ts"],
                 request_offset=st.sampled_from([None, 0, 1]), latency_us=st.none() | st.integers(-1, 9),
                 errors=st.just([]) | st.builds(ErrorEntry, _texts, st.just(1), _errors).map(lambda error: [error]),
             ),
-            st.builds(FindingLine, **_base, code=st.sampled_from(["S013", "S019"]), name=_texts,
+            st.builds(FindingLine, **_common, code=st.sampled_from(["S013", "S019"]), name=_texts,
                       severity=st.sampled_from(["error", "?"]), message=_texts),
-            st.builds(GapLine, **_base, direction=_texts, bytes=st.integers(), reason=_texts),
-            st.builds(CloseLine, **_base, **_ends, by=st.none() | st.sampled_from(["client", "server", "proxy"])),
+            st.builds(GapLine, **_common, direction=_texts, bytes=st.integers(), reason=_texts),
+            st.builds(CloseLine, **_common, **_endpoints,
+                      by=st.none() | st.sampled_from(["client", "server", "proxy"])),
         ),
         st.integers(0, 9),
     ),

@@ -91,17 +91,20 @@ def missed(connection_id: str = "n-1", direction: str = "response", *, at: int =
 
 _texts = st.one_of(st.sampled_from(["", "a", "b", "SaslHandshake", "SaslAuthenticate", "\x1b[2J"]), st.text(max_size=3))
 _numbers = st.one_of(st.integers(-2, 3), st.sampled_from([-(2**31), 2**31 - 1, 2**63, 18, 35]))
-_base = {
+_common = {
     "v": st.just(1),
     "ts": st.one_of(st.integers(0, 5 * 10**9).map(lambda ns: timestamp(BEGAN + ns)), st.just("no time at all")),
     "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
 }
-_ends = {"client": st.sampled_from(["10.0.0.1:1", "[::1]:2", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_endpoints = {
+    "client": st.sampled_from(["10.0.0.1:1", "[::1]:2", "unix:", ""]),
+    "server": st.sampled_from(["s:1", "s:2"]),
+}
 _finding = st.builds(
     FindingEntry, st.sampled_from(["L001", "V002"]), _texts, st.sampled_from(["error", "warning", "info", "x"]), _texts,
     path=st.none() | _texts,
 )  # fmt: skip
-_frame = _base | _ends | {
+_frame_columns = _common | _endpoints | {
     "api": st.none() | _texts,
     "api_key": st.none() | _numbers,
     "api_version": st.none() | _numbers,
@@ -113,15 +116,15 @@ _frame = _base | _ends | {
 }  # fmt: skip
 
 _lines = st.one_of(
-        st.builds(OpenLine, **_base, **_ends, midstream=st.booleans()),
-        st.builds(RequestLine, **_frame, acks=st.none() | st.integers(-1, 1),
+        st.builds(OpenLine, **_common, **_endpoints, midstream=st.booleans()),
+        st.builds(RequestLine, **_frame_columns, acks=st.none() | st.integers(-1, 1),
                   software_name=st.none() | _texts, software_version=st.none() | _texts),
-        st.builds(ResponseLine, **_frame, request_ts=st.none() | _base["ts"], latency_us=st.none() | _numbers,
+        st.builds(ResponseLine, **_frame_columns, request_ts=st.none() | _common["ts"], latency_us=st.none() | _numbers,
                   errors=st.lists(st.builds(ErrorEntry, _texts, _numbers, _texts), max_size=2),
                   throttle_time_ms=st.none() | _numbers),
-        st.builds(FindingLine, **_base, code=st.just("C001"), name=_texts, severity=_texts, message=_texts),
-        st.builds(GapLine, **_base, direction=_texts, bytes=_numbers, reason=_texts),
-        st.builds(CloseLine, **_base, **_ends,
+        st.builds(FindingLine, **_common, code=st.just("C001"), name=_texts, severity=_texts, message=_texts),
+        st.builds(GapLine, **_common, direction=_texts, bytes=_numbers, reason=_texts),
+        st.builds(CloseLine, **_common, **_endpoints,
                   repeated=st.lists(st.builds(RepeatEntry, st.sampled_from(["L001", "Z9"]), _texts, _numbers))),
 )  # fmt: skip
 

@@ -96,7 +96,9 @@ def test_midstream_flow_is_reversed_if_the_client_was_guessed_wrong() -> None:
 def test_response_before_the_first_request_becomes_a_gap() -> None:
     tcp_flow = flow(midstream=True)
     early_response = response("Heartbeat", 0, {}, correlation_id=77)
-    lines, _ = dissect([FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 1, 2, early_response), *exchange(tcp_flow)[1:]])
+    lines, _ = dissect(
+        [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 1, 2, early_response), *exchange(tcp_flow)[1:]]
+    )
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
 
 
@@ -191,7 +193,9 @@ def learn_broker_address() -> list[object]:
 
 
 def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
-    lines, dissector = dissect([*learn_broker_address(), *failed_attempt(1, 9092, "refused"), *failed_attempt(2, 80, "refused")])
+    lines, dissector = dissect(
+        [*learn_broker_address(), *failed_attempt(1, 9092, "refused"), *failed_attempt(2, 80, "refused")]
+    )
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
     close_line = lines[-1]
     assert isinstance(close_line, CloseLine)

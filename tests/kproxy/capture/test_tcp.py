@@ -142,7 +142,11 @@ def test_duplicate_packets_are_ignored() -> None:
         sent(506, ack=104, flags=FIN_ACK, server=True),
     ]
     duplicated_packets = [packet for packet in packets for _ in range(2)]
-    assert list(summarise(reassemble(duplicated_packets))) == list(summarise(reassemble(packets))) == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+    assert (
+        list(summarise(reassemble(duplicated_packets)))
+        == list(summarise(reassemble(packets)))
+        == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+    )
 
 
 def test_out_of_order_segments_wait_for_the_missing_one() -> None:
@@ -168,7 +172,9 @@ def test_first_version_of_a_byte_wins() -> None:
     ]
 
 
-def find_differences(*packets: Packet, start: int = 100, reassembler: Reassembler | None = None) -> list[tuple[int, ...]]:
+def find_differences(
+    *packets: Packet, start: int = 100, reassembler: Reassembler | None = None
+) -> list[tuple[int, ...]]:
     """Return (direction, time, offset, size, differing bytes) for packets that contradict earlier ones."""
     handshake = [
         sent(start - 1, flags=SYN),
@@ -195,7 +201,9 @@ def test_compares_bytes_that_wait_after_a_gap() -> None:
     assert find_differences(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
     assert find_differences(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
     assert find_differences(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
-    assert find_differences(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
+    assert find_differences(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [
+        (0, AT, 4, 2, 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -601,9 +609,14 @@ def test_reads_an_unusual_packet_between_usual_ones(
     data, events = packet_before.data + unusual.data + packet_after.data, list[Event]()
     end_offsets = [len(packet_before.data), len(packet_before.data) + len(unusual.data), len(data)]
     start_offsets = [0, *end_offsets]
-    for captured_packet, start, end in zip((packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False):
+    for captured_packet, start, end in zip(
+        (packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False
+    ):
         reassembler.receive_all(
-            captured_packet.link_type, data, iter([(captured_packet.at, start, end, captured_packet.wire_length)]), events
+            captured_packet.link_type,
+            data,
+            iter([(captured_packet.at, start, end, captured_packet.wire_length)]),
+            events,
         )
     assert [value for _, value in summarise(events)] == [b"ok", *expected, b"xyz"]
     assert reassembler.skipped == ({} if skipped is None else {skipped: 1})

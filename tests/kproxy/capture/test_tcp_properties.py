@@ -23,7 +23,8 @@ def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
     window = draw(st.integers(1, len(pieces)))
     order = sorted(range(len(pieces)), key=lambda index: index + draw(st.integers(0, window)))
     packets = [
-        sent(first_seq + start, stream[start:end], ack=500, flags=ACK) for start, end in (pieces[index] for index in order)
+        sent(first_seq + start, stream[start:end], ack=500, flags=ACK)
+        for start, end in (pieces[index] for index in order)
     ]
     return stream, first_seq, packets
 
@@ -36,7 +37,9 @@ def handshake(first_seq: int) -> list[Packet]:
 def test_any_segmentation_order_and_repetition_yields_the_same_bytes(delivery: tuple[bytes, int, list[Packet]]) -> None:
     stream, first_seq, packets = delivery
     reassembler = Reassembler()
-    events = [event for captured_packet in [*handshake(first_seq), *packets] for event in reassembler.receive(captured_packet)]
+    events = [
+        event for captured_packet in [*handshake(first_seq), *packets] for event in reassembler.receive(captured_packet)
+    ]
     assert b"".join(event.data for event in events if isinstance(event, BytesCaptured)) == stream
     assert reassembler._waiting_total == 0
     assert [type(event) for event in reassembler.close()] == [FlowEnded]
@@ -52,7 +55,9 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     final_ack = sent(500, ack=first_seq + len(stream), server=True)
     reassembler = Reassembler()
     events = [
-        event for captured_packet in [*handshake(first_seq), *packets, final_ack] for event in reassembler.receive(captured_packet)
+        event
+        for captured_packet in [*handshake(first_seq), *packets, final_ack]
+        for event in reassembler.receive(captured_packet)
     ]
     position = 0
     for event in [*events, *reassembler.close()]:

@@ -21,7 +21,7 @@ def kproxy(tmp_path) -> Run:
     """Run a command line in an empty directory, with text as input and output.
 
     The command runs in this process, because starting Python and loading kproxy takes longer than most commands. Tests
-    that start a relay use `kproxy_process`, because a relay forks and the test runner already has threads.
+    that need a real process use `kproxy_process`: a relay forks before it has threads, but the test runner has threads.
     """
 
     def run(*args: object, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:

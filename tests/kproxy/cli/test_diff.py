@@ -201,18 +201,18 @@ def export_test(kproxy: Run, *words: object) -> Callable[[Callable[[bytes], Any]
 def test_exported_test_fails_with_the_quirk_and_passes_with_a_correct_broker(
     kproxy: Run, brokers: tuple[str, str]
 ) -> None:
-    correct, wrong = map(exchange_with, brokers)
-    function = export_test(kproxy, THROTTLE, "#0:2")
-    function(correct)
+    correct, deviating = map(exchange_with, brokers)
+    exported_test = export_test(kproxy, THROTTLE, "#0:2")
+    exported_test(correct)
     with pytest.raises(AssertionError):
-        function(wrong)
+        exported_test(deviating)
 
 
 def test_exported_test_without_findings_checks_the_recorded_error_codes(
     kproxy: Run, brokers: tuple[str, str], tmp_path: Path
 ) -> None:
-    function = export_test(kproxy, THROTTLE, "metadata-v1-throttle-first-0:1")
-    function(exchange_with(brokers[0]))
+    exported_test = export_test(kproxy, THROTTLE, "metadata-v1-throttle-first-0:1")
+    exported_test(exchange_with(brokers[0]))
     text = kproxy("export-test", THROTTLE, "0:1", "-o", "test_it.py").stdout
     assert text == ""
     assert "assert response.errors == {}\n" in (tmp_path / "test_it.py").read_text()

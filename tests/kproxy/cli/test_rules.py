@@ -48,7 +48,7 @@ def test_page_is_markdown_when_piped(kproxy: Run, word: str) -> None:
 
 
 def test_page_and_table_are_rendered_on_a_terminal(tmp_path: Path) -> None:
-    for args, expected, absent in ((["L001"], "Why it matters", "## Why"), (["L"], "trailing-bytes", "[bold red]")):
+    for args, expected, unexpected in ((["L001"], "Why it matters", "## Why"), (["L"], "trailing-bytes", "[bold red]")):
         terminal, child_terminal = pty.openpty()
         command = [sys.executable, "-m", "kproxy", "rules", *args]
         env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
@@ -63,7 +63,7 @@ def test_page_and_table_are_rendered_on_a_terminal(tmp_path: Path) -> None:
             assert process.wait(30) == 0
         os.close(terminal)
         assert expected in output.decode()
-        assert absent not in output.decode()
+        assert unexpected not in output.decode()
 
 
 def test_json_contains_the_page_of_a_single_rule(kproxy: Run) -> None:

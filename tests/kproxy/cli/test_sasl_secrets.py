@@ -151,8 +151,13 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_search_finds_a_secret_in_every_encoding() -> None:
     password = PASSWORDS["password 0"]
-    whole = b"#" + password + b"#"
-    for text in (whole, whole.hex(), whole[5:17].hex(" "), base64.b64encode(whole)):
+    surrounded_password = b"#" + password + b"#"
+    for text in (
+        surrounded_password,
+        surrounded_password.hex(),
+        surrounded_password[5:17].hex(" "),
+        base64.b64encode(surrounded_password),
+    ):
         assert SEARCH.find(text) == {"password 0"}
 
 

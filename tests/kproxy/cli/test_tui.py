@@ -49,16 +49,18 @@ def run_in_terminal(*words: object) -> tuple[int, str]:
     return process.returncode, output.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize(("bad", "status"), [(0, 0), (1, 2), (2, 2)])
+@pytest.mark.parametrize(("bad_lines", "status"), [(0, 0), (1, 2), (2, 2)])
 def test_unreadable_lines_set_the_exit_status(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad: int, status: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad_lines: int, status: int
 ) -> None:
-    app = SimpleNamespace(session=SimpleNamespace(bad=bad), run=lambda: None, return_code=None)
+    app = SimpleNamespace(session=SimpleNamespace(bad=bad_lines), run=lambda: None, return_code=None)
     monkeypatch.setattr(tui, "app_of", lambda args, source: app)
     monkeypatch.setattr(tui, "_check_terminal", lambda: None)
     assert main(["tui", str(CAPTURE)]) == status
-    message = f"kproxy: {bad} line{'s' * (bad > 1)} could not be read; kproxy dissect names the first ones\n"
-    assert capsys.readouterr().err == (message if bad else "")
+    message = (
+        f"kproxy: {bad_lines} line{'s' * (bad_lines > 1)} could not be read; kproxy dissect names the first ones\n"
+    )
+    assert capsys.readouterr().err == (message if bad_lines else "")
 
 
 def test_suggests_dissect_if_there_is_no_terminal(kproxy: Run) -> None:

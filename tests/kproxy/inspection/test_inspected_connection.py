@@ -20,7 +20,9 @@ class ResumedConnection:
 
     def __init__(self, request_progress: Progress, response_progress: Progress, **options: Any) -> None:
         self.inspector = Inspector("web-1-77", **options)
-        self.lines: list[Line] = self.inspector.open(5, "c:1", "s:2", at=AT, resumed=(request_progress, response_progress))
+        self.lines: list[Line] = self.inspector.open(
+            5, "c:1", "s:2", at=AT, resumed=(request_progress, response_progress)
+        )
 
     def feed(self, direction: Direction, data: bytes) -> list[Line]:
         new_lines = self.inspector.data(5, direction, data, at=AT)

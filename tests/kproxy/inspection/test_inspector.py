@@ -76,7 +76,9 @@ def test_response_line_repeats_columns_of_its_request() -> None:
         "JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"}, correlation_id=9
     )
     session.client_sends(join_request)
-    line = session.server_sends(response("JoinGroup", 5, {"error_code": 25, "throttle_time_ms": 3}, correlation_id=9), 7 * MS)
+    line = session.server_sends(
+        response("JoinGroup", 5, {"error_code": 25, "throttle_time_ms": 3}, correlation_id=9), 7 * MS
+    )
     assert isinstance(line, ResponseLine)
     assert (line.api, line.api_version, line.client_id) == ("JoinGroup", 5, "test")
     assert (line.group_id, line.member_id) == ("g", "m")

@@ -231,8 +231,10 @@ def test_explain_continues_after_an_internal_error(
     assert internal_errors
 
 
-OUTPUT_OPTIONS = [[], ["--json"], ["--fields", "api,findings.code,code"], ["--findings"], ["--findings", "--format", "sarif"],
-         ["--findings", "--format", "junit"], ["--findings", "--json"], ["--html"], ["-v"]]  # fmt: skip
+OUTPUT_OPTIONS = [
+    [], ["--json"], ["--fields", "api,findings.code,code"], ["--findings"], ["--findings", "--format", "sarif"],
+    ["--findings", "--format", "junit"], ["--findings", "--json"], ["--html"], ["-v"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("output_options", OUTPUT_OPTIONS, ids=" ".join)

@@ -63,7 +63,9 @@ def trace_text(
 
 
 def contains(lines: str, planted: str) -> bool:
-    base64_shapes = [base64.b64encode(bytes(shift) + planted.encode())[4 if shift else 0 : -4].decode() for shift in range(3)]
+    base64_shapes = [
+        base64.b64encode(bytes(shift) + planted.encode())[4 if shift else 0 : -4].decode() for shift in range(3)
+    ]
     return any(shape in lines for shape in (planted, planted.encode().hex(), *base64_shapes))
 
 

@@ -41,7 +41,9 @@ def test_skipped_work_does_not_change_other_columns(path: Path) -> None:
         (Needs(False, True), HEADS | FACTS),
     ):
         read_columns = ColumnReader(columns)
-        assert [read_columns(line) for line in lines_of(path, needs)] == [read_columns(line) for line in full_lines], needs
+        assert [read_columns(line) for line in lines_of(path, needs)] == [read_columns(line) for line in full_lines], (
+            needs
+        )
 
 
 @pytest.mark.parametrize("needs", [Needs(False, False, False), Needs(False, False), EVERYTHING])

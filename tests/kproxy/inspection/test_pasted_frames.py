@@ -24,7 +24,10 @@ def corpus() -> Iterator[tuple[bytes, AnsweredRequest]]:
     for entry in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
         api = schemas.api_by_name(entry["api"].removesuffix("Request").removesuffix("Response"))
         if api is not None and "frame_hex" in entry:
-            yield bytes.fromhex(entry["frame_hex"]), None if entry["api"].endswith("Request") else (api.key, entry["version"])
+            yield (
+                bytes.fromhex(entry["frame_hex"]),
+                None if entry["api"].endswith("Request") else (api.key, entry["version"]),
+            )
     for row in FRAMES.values():
         yield bytes.fromhex(row["frame"]), None if row["request"] else (row["api_key"], row["version"])
 

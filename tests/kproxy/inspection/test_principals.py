@@ -45,7 +45,9 @@ GSSAPI = (
 
 
 def bearer(**claims: object) -> tuple[bytes, bytes]:
-    segments = (base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=") for fields in ({"alg": "none"}, claims))
+    segments = (
+        base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=") for fields in ({"alg": "none"}, claims)
+    )
     return b"n,,\x01auth=Bearer " + b".".join(segments) + b".\x01\x01", b""
 
 

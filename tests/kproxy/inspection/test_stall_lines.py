@@ -93,7 +93,9 @@ def test_stall_is_reported_when_detected_and_when_it_worsens(name: str) -> None:
     severities_by_stall: dict[tuple[str, str, str, int | None], list[str]] = {}
     for previous, line in zip([None, *written], written, strict=False):
         if isinstance(line, StallLine):
-            severities = severities_by_stall.setdefault((line.stall, line.since, line.connection_id, line.request_offset), [])
+            severities = severities_by_stall.setdefault(
+                (line.stall, line.since, line.connection_id, line.request_offset), []
+            )
             if line.severity not in severities:
                 severities.append(line.severity)
                 assert isinstance(previous, FindingLine)

@@ -61,7 +61,10 @@ def test_batch_headers_are_not_withheld() -> None:
 def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
     valid_frame = produce()
     content = [
-        offset + index for planted in CONTENT for offset in positions_of(planted, valid_frame) for index in range(len(planted))
+        offset + index
+        for planted in CONTENT
+        for offset in positions_of(planted, valid_frame)
+        for index in range(len(planted))
     ]
     start = valid_frame.index(b"\0\0\0\0\0\0\0\0", 40)  # where the batch starts
     for offset in (*range(start, start + 70), *range(start + 70, len(valid_frame), 4)):

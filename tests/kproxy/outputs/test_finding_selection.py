@@ -6,12 +6,12 @@ from kproxy.errors import UserError
 from kproxy.outputs.finding_selection import Selection
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, RepeatEntry, RequestLine
 
-AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}
+COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}
 
 
 def request(*codes: str, severity: str = "error") -> RequestLine:
     entries = [FindingEntry(code, "name", severity, "m") for code in codes]
-    return RequestLine(**AT, client="a", server="b", size=1, offset=0, findings=entries)
+    return RequestLine(**COMMON, client="a", server="b", size=1, offset=0, findings=entries)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,17 @@ def test_selection_copies_the_line_without_other_findings() -> None:
 
 def test_selection_drops_only_lines_of_unselected_findings() -> None:
     selection = Selection(select=["C"])
-    finding = FindingLine(**AT, code="X001", name="n", severity="error", message="m")
-    gap = GapLine(**AT, direction="request", bytes=1, reason="r")
+    finding = FindingLine(**COMMON, code="X001", name="n", severity="error", message="m")
+    gap = GapLine(**COMMON, direction="request", bytes=1, reason="r")
     assert selection.of(finding) is None
     assert selection.of(gap) is gap
     assert Selection().of(finding) is finding
 
 
 def test_selection_drops_counts_of_unselected_findings() -> None:
-    line = CloseLine(**AT, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)])
+    line = CloseLine(
+        **COMMON, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)]
+    )
     selected = Selection(select=["C"]).of(line)
     assert isinstance(selected, CloseLine)
     assert [entry.count for entry in selected.repeated] == [4]
@@ -60,7 +62,7 @@ def test_findings_at_or_above_the_threshold_fail_the_run(fail_on: str, failing: 
     selection = Selection(fail_on=fail_on)
     for severity in ("info", "warning", "error"):
         assert selection.fails_for(request("L001", severity=severity)) == (severity[0] in failing)
-        finding = FindingLine(**AT, code="X001", name="n", severity=severity, message="m")
+        finding = FindingLine(**COMMON, code="X001", name="n", severity=severity, message="m")
         assert selection.fails_for(finding) == (severity[0] in failing)
     assert not selection.fails_for(request())
 

@@ -22,11 +22,11 @@ from kproxy.trace.lines import (
 from kproxy.verdict.causes import Causes
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
-ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+ENDPOINTS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 
 
 def frame(kind: type, api: str = "Fetch", **more: object) -> Line:
-    return kind(**COMMON, **ENDS, api=api, api_version=4, size=100, offset=0, **more)
+    return kind(**COMMON, **ENDPOINTS, api=api, api_version=4, size=100, offset=0, **more)
 
 
 def summary_text(*lines: Line) -> str:
@@ -40,7 +40,7 @@ def summary_text(*lines: Line) -> str:
 
 def test_frames_are_counted_by_api_with_latencies() -> None:
     lines = [frame(RequestLine, client_id="shop") for _ in range(3)] + [frame(ResponseLine, latency_us=5000)] * 2
-    text = summary_text(OpenLine(**COMMON, **ENDS), *lines)
+    text = summary_text(OpenLine(**COMMON, **ENDPOINTS), *lines)
     assert "1 connection, 5 frames" in text
     row = next(line for line in text.splitlines() if line.startswith("Fetch"))
     assert row.split()[:4] == ["Fetch", "4", "3", "2"]
@@ -49,8 +49,8 @@ def test_frames_are_counted_by_api_with_latencies() -> None:
 
 
 def test_connection_resumed_after_a_restart_counts_once() -> None:
-    open_line, close_line = OpenLine(**COMMON, **ENDS), CloseLine(**COMMON, **ENDS)
-    assert "1 connection," in summary_text(open_line, OpenLine(**COMMON, **ENDS, midstream=True), close_line)
+    open_line, close_line = OpenLine(**COMMON, **ENDPOINTS), CloseLine(**COMMON, **ENDPOINTS)
+    assert "1 connection," in summary_text(open_line, OpenLine(**COMMON, **ENDPOINTS, midstream=True), close_line)
     assert "2 connections," in summary_text(open_line, close_line, open_line, close_line)
 
 
@@ -64,7 +64,7 @@ def test_findings_and_gaps_are_counted() -> None:
 
 def test_unreported_repeats_are_counted() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
-    close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
+    close = CloseLine(**COMMON, **ENDPOINTS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
     assert "L001 trailing-bytes: x  (41 times on 1 connection)" in summary_text(
         frame(RequestLine, findings=[finding]), close
     )
@@ -111,10 +111,10 @@ def test_headings_are_not_truncated_in_a_file(
     summary = RunSummary(Causes())
     for version in (0, 2, 4, 6, 8, 10):
         summary.add(
-            RequestLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
+            RequestLine(**COMMON, **ENDPOINTS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
         )
-        summary.add(ResponseLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=9, offset=0,
-                               latency_us=10**8))  # fmt: skip
+        summary.add(ResponseLine(**COMMON, **ENDPOINTS, api="ConsumerGroupHeartbeat", api_version=version, size=9,
+                                 offset=0, latency_us=10**8))  # fmt: skip
     finding = FindingEntry("L001", "x" * 200, "error", "x")
     summary.add(frame(RequestLine, findings=[finding]))
     summary.show(stderr_console())

@@ -24,14 +24,14 @@ from kproxy.trace.lines import (
 from kproxy.trace.time_display import TimeDisplay
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
-ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+ENDPOINTS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 REQUEST = RequestLine(
-    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=1500, offset=0,
-    acks=-1, topics=[TopicEntry("orders", None, [0, 1], 1400, 12)],
+    **COMMON, **ENDPOINTS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=1500,
+    offset=0, acks=-1, topics=[TopicEntry("orders", None, [0, 1], 1400, 12)],
 )  # fmt: skip
 RESPONSE = ResponseLine(
-    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=90, offset=0,
-    latency_us=2100, throttle_time_ms=50, errors=[ErrorEntry("a", 6, "NOT_LEADER_OR_FOLLOWER")],
+    **COMMON, **ENDPOINTS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=90,
+    offset=0, latency_us=2100, throttle_time_ms=50, errors=[ErrorEntry("a", 6, "NOT_LEADER_OR_FOLLOWER")],
     findings=[FindingEntry("L001", "trailing-bytes", "error", "3 bytes left", span=(80, 83), hint="drop them")],
 )  # fmt: skip
 
@@ -65,14 +65,14 @@ def test_columns_of_rows_are_aligned() -> None:
 
 def test_fetch_response_shows_a_lag_above_zero() -> None:
     entries = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
-    fetch = ResponseLine(**COMMON, **ENDS, api="Fetch", api_version=12, size=9, offset=0, topics=entries)
+    fetch = ResponseLine(**COMMON, **ENDPOINTS, api="Fetch", api_version=12, size=9, offset=0, topics=entries)
     assert text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
     fetch.topics = [TopicEntry("orders", None, [0], lag=0)]
     assert text(fetch).endswith("orders[0]\n")
 
 
 def test_api_versions_request_shows_the_software() -> None:
-    line = RequestLine(**COMMON, **ENDS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
+    line = RequestLine(**COMMON, **ENDPOINTS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
                        software_name="librdkafka", software_version="2.16.0")  # fmt: skip
     assert text(line).endswith("  shop  librdkafka 2.16.0\n")
     line.software_name = "\x1b[2J"
@@ -84,7 +84,7 @@ def test_api_versions_request_shows_the_software() -> None:
 
 @pytest.mark.parametrize(("api", "is_shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
 def test_response_that_accepts_a_login_shows_the_principal(api: str | None, is_shown: bool) -> None:
-    line = ResponseLine(**COMMON, **ENDS, principal="User:al\x1bice", api=api, size=90, offset=0)
+    line = ResponseLine(**COMMON, **ENDPOINTS, principal="User:al\x1bice", api=api, size=90, offset=0)
     assert ("User:al" in text(line)) == is_shown
     assert "\x1b" not in text(line)
 
@@ -94,10 +94,10 @@ def test_quiet_output_shows_only_problems() -> None:
     assert "L001" in text(RESPONSE, quiet=True)
     assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
     redaction = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
-    redacted_line = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction])
+    redacted_line = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction])
     assert "K004" in text(redacted_line)
     assert text(redacted_line, quiet=True) == ""
-    line_with_error = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
+    line_with_error = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
     assert "L001" in text(line_with_error, quiet=True)
     assert "K004" not in text(line_with_error, quiet=True)
 
@@ -119,32 +119,32 @@ def test_large_body_is_truncated() -> None:
 
 def test_control_characters_from_a_client_are_escaped() -> None:
     hostile = RequestLine(
-        **COMMON, **ENDS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
+        **COMMON, **ENDPOINTS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
     )
     assert "\x1b" not in text(hostile)
     assert r"\x1b[2J\udcff\n" in text(hostile)
 
 
 def test_open_and_close_rows_show_the_endpoints() -> None:
-    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDS))
-    closed = text(CloseLine(**COMMON, **ENDS, by="client", how="reset", requests=4, responses=3, unanswered=1))
+    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDPOINTS))
+    closed = text(CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1))
     assert "reset by client" in closed
     assert "1 unanswered" in closed
 
 
 def test_short_expected_and_actual_values_are_shown_below_the_finding() -> None:
     finding = FindingEntry("C001", "n", "error", "m", expected="7", got="\x1b9")
-    [row, detail] = text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]), quiet=True).splitlines()[
-        1:
-    ]
+    [row, detail] = text(
+        RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]), quiet=True
+    ).splitlines()[1:]
     assert row.strip() == "C001 n  m"
     assert detail.strip() == r"expected 7, got \x1b9"
     finding.expected = 80 * "x"
-    assert "expected" not in text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]))
+    assert "expected" not in text(RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]))
 
 
 def test_close_row_shows_repeated_findings() -> None:
-    line = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
+    line = CloseLine(**COMMON, **ENDPOINTS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
     assert text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
 
 

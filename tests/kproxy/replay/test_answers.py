@@ -50,7 +50,7 @@ def test_equal_requests_get_their_responses_in_turn() -> None:
     assert error_code(answer_heartbeat(answers, "b")) == 25
 
 
-def test_unknown_requests_get_the_next_response_of_their_version() -> None:
+def test_request_not_in_the_capture_gets_the_next_response_of_its_version() -> None:
     answers = CapturedAnswers(steps(HEARTBEATS))
     assert error_code(answer_heartbeat(answers, "b")) == 25
     assert [error_code(answer_heartbeat(answers, "c")) for _ in range(3)] == [27, 0, 0]

@@ -72,7 +72,7 @@ class Planted:
     blind_retries: str
     blind_retries_hour: datetime
     retried: int
-    #: Client, broker and rule code; of the rule's `findings`, one is reported in full.
+    #: Client, broker and rule code; one of the rule's `findings` is reported in full, the others are counted.
     finding: tuple[str, str, str]
     findings_hour: datetime
     findings: int
@@ -161,7 +161,9 @@ def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     for _ in range(PLANTED.metadata_requests):
         at += 100 * MS
         latency_us = 600 + random.randrange(300)
-        yield from connection.exchange("Metadata", at, latency_us, topics=[TopicEntry("reports-missing")], response_columns=missing)
+        yield from connection.exchange(
+            "Metadata", at, latency_us, topics=[TopicEntry("reports-missing")], response_columns=missing
+        )
     yield connection.close(at + SECOND)
 
 
@@ -197,11 +199,16 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
     def newcomer_lines() -> Iterator[Timed]:
         yield from newcomer.find(join_at - 100 * MS)
-        yield from newcomer.group_exchange("JoinGroup", join_at, (rejoin_at + 2 * MS - join_at) // 1000, response_columns={"generation_id": 2})
+        yield from newcomer.group_exchange(
+            "JoinGroup", join_at, (rejoin_at + 2 * MS - join_at) // 1000, response_columns={"generation_id": 2}
+        )
         yield from finish(newcomer)
 
     yield from heapq.merge(
-        member_lines(swift, heartbeat_at + 10 * MS), member_lines(busy, rejoin_at), newcomer_lines(), key=lambda timed: timed[0]
+        member_lines(swift, heartbeat_at + 10 * MS),
+        member_lines(busy, rejoin_at),
+        newcomer_lines(),
+        key=lambda timed: timed[0],
     )
 
 
@@ -228,7 +235,9 @@ def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
         for number in range(PLANTED.storm_rounds):
             generation = 2 * number + 2
             join_at = joined + SECOND + 2 * number * SECOND
-            yield from flapping.group_exchange("JoinGroup", join_at, 90_000, response_columns={"generation_id": generation})
+            yield from flapping.group_exchange(
+                "JoinGroup", join_at, 90_000, response_columns={"generation_id": generation}
+            )
             yield from flapping.sync(join_at + 100 * MS, generation)
             yield from flapping.group_exchange("LeaveGroup", join_at + 990 * MS, 900, generation)
         yield flapping.coordinator.close(end)
@@ -276,7 +285,13 @@ def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
         wait = 500 + random.randrange(1000)
         topics = [batch_entry("audit", random.randrange(6), 60_000, 200)]
         yield from connection.exchange(
-            "Produce", at, 3000, size=60_100, request_columns={"acks": 1}, response_columns={"throttle_time_ms": wait}, topics=topics
+            "Produce",
+            at,
+            3000,
+            size=60_100,
+            request_columns={"acks": 1},
+            response_columns={"throttle_time_ms": wait},
+            topics=topics,
         )
         at += wait * MS
     yield connection.close(at + SECOND)
@@ -315,7 +330,12 @@ def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
         for latency_us, findings in ((150_000, []), (2500, [entry] if number == 0 else [])):
             at += 2 * SECOND
             yield from connection.exchange(
-                "Produce", at, latency_us, size=size + 110, request_columns={"acks": -1, "findings": findings}, topics=topics
+                "Produce",
+                at,
+                latency_us,
+                size=size + 110,
+                request_columns={"acks": -1, "findings": findings},
+                topics=topics,
             )
     yield connection.close(at + 3 * SECOND, repeated=[RepeatEntry("S034", entry.name, PLANTED.retried - 1)])
 

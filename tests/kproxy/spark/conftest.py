@@ -24,7 +24,7 @@ os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
 pytest.register_assert_rewrite("tests.kproxy.spark.spark_processes")
 #: The engine of the session.
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
-#: Test files that need Spark itself: Java, clusters, streams, sources, and table formats and layouts that only it writes.
+#: Test files that need Spark itself: Java, clusters, streams, sources, and table formats and layouts only it writes.
 _SPARK_ONLY_FILES = [
     "ingest/test_convert_concurrent.py", "ingest/test_schema.py", "ingest/test_table_storage.py",
     "session/test_java.py", "streaming/test_*.py", "test_elsewhere.py", "test_ingest.py", "test_shared.py",

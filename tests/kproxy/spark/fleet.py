@@ -88,7 +88,10 @@ class Connection:
             "client_id": self._client_id, **common_columns,
         }  # fmt: skip
         started_at = timestamp(at)
-        yield at, RequestLine(**common | {"ts": started_at, "size": size, "offset": self._sent} | (request_columns or {}))
+        yield (
+            at,
+            RequestLine(**common | {"ts": started_at, "size": size, "offset": self._sent} | (request_columns or {})),
+        )
         self._sent += size
         self._requests += 1
         if latency_us is not None:
@@ -116,7 +119,7 @@ class Connection:
         return at, CloseLine(
             v=1, ts=timestamp(at), connection_id=self.id, **self._ends, by=by, how=how, request_bytes=self._sent,
             response_bytes=self._received, requests=self._requests, responses=self._responses,
-            unresponse_columns=self._requests - self._responses, repeated=list(repeated),
+            unanswered=self._requests - self._responses, repeated=list(repeated),
         )  # fmt: skip
 
 
@@ -150,7 +153,7 @@ def error(path: str, code: int, name: str) -> dict[str, Any]:
 class Producer:
     """Writes batches to a topic through one of two brokers, every 300 ms or so.
 
-    `choose` returns the partition of a batch, `answer` the columns of the response at a given time.
+    `choose_partition` returns the partition of a batch, `response_columns_at` the columns of the response at a time.
     """
 
     client_id: str
@@ -159,8 +162,8 @@ class Producer:
     servers: tuple[str, str]
     software: Software = JAVA
     partitions: int = 6
-    choose: Callable[[Random], int] = lambda random: random.randrange(6)
-    answer: Callable[[int], dict[str, Any]] = lambda at: {}
+    choose_partition: Callable[[Random], int] = lambda random: random.randrange(6)
+    response_columns_at: Callable[[int], dict[str, Any]] = lambda at: {}
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
         """Yield the lines of the producer in a shift."""
@@ -171,7 +174,11 @@ class Producer:
             at += 5 * MS
         topic_entries = [TopicEntry(self.topic, None, list(range(self.partitions)))]
         yield from connections[0].exchange(
-            "Metadata", at, 900, request_columns={"topics": topic_entries[:0]}, response_columns={"topics": topic_entries}
+            "Metadata",
+            at,
+            900,
+            request_columns={"topics": topic_entries[:0]},
+            response_columns={"topics": topic_entries},
         )
         yield from connections[0].exchange("InitProducerId", at + 5 * MS, 1500)
         refreshed = at
@@ -179,8 +186,8 @@ class Producer:
             at += random.randrange(100 * MS, 500 * MS)
             connection = random.choice(connections)
             size, records = random.randrange(300, 30_000), random.randrange(1, 60)
-            batch = {"topics": [batch_entry(self.topic, self.choose(random), size, records)]}
-            latency_us, response_columns = latency(random, 2500, connection.server, shift), self.answer(at)
+            batch = {"topics": [batch_entry(self.topic, self.choose_partition(random), size, records)]}
+            latency_us, response_columns = latency(random, 2500, connection.server, shift), self.response_columns_at(at)
             yield from connection.exchange(
                 "Produce",
                 at,
@@ -236,7 +243,9 @@ class Member:
         coordinator_lines = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_time_of)
         return heapq.merge(coordinator_lines, self._fetch(joined + 50 * MS, shift), key=_time_of)
 
-    def group_exchange(self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any) -> Iterator[Timed]:
+    def group_exchange(
+        self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any
+    ) -> Iterator[Timed]:
         """Yield a request about the group and its response."""
         known = {"group_id": self._group.name, "generation_id": generation, "member_id": self.id}
         return self.coordinator.exchange(api, at, latency_us, **(known | columns))
@@ -251,8 +260,10 @@ class Member:
         yield from self.find(at + self._random.randrange(100 * MS))
         first = at + 200 * MS + self._random.randrange(50 * MS)
         error_columns = error("error_code", 79, "MEMBER_ID_REQUIRED")
-        yield from self.coordinator.exchange("JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
-                                response_columns=error_columns | {"member_id": self.id})  # fmt: skip
+        yield from self.coordinator.exchange(
+            "JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
+            response_columns=error_columns | {"member_id": self.id},
+        )  # fmt: skip
         rejoin_at = first + 3 * MS
         yield from self.group_exchange(
             "JoinGroup", rejoin_at, (joined - rejoin_at) // 1000, response_columns={"generation_id": generation}
@@ -276,7 +287,9 @@ class Member:
         """Yield a heartbeat every 3 s, with `response_columns` in the responses."""
         for at in range(begin + 3 * SECOND, end, 3 * SECOND):
             latency_us = latency(self._random, 900, self.coordinator.server, shift) if shift else 900
-            yield from self.group_exchange("Heartbeat", at, latency_us, generation, response_columns=response_columns or {})
+            yield from self.group_exchange(
+                "Heartbeat", at, latency_us, generation, response_columns=response_columns or {}
+            )
 
     def leave(self, at: int, generation: int = -1) -> Iterator[Timed]:
         """Leave the group and disconnect."""
@@ -306,8 +319,14 @@ class Member:
                 size, records = random.randrange(300, 60_000), random.randrange(1, 120)
                 entry = batch_entry(self._group.topic, random.randrange(6), size, records)
                 entry.lag = random.randrange(200)
-                latency_us, entries, size = latency(random, 4000, self._fetch_connection.server, shift), [entry], size + 80
-            yield from self._fetch_connection.exchange("Fetch", at, latency_us, response_size=size, response_columns={"topics": entries})
+                latency_us, entries, size = (
+                    latency(random, 4000, self._fetch_connection.server, shift),
+                    [entry],
+                    size + 80,
+                )
+            yield from self._fetch_connection.exchange(
+                "Fetch", at, latency_us, response_size=size, response_columns={"topics": entries}
+            )
             at += latency_us * 1000 + random.randrange(20 * MS, 400 * MS)
         yield self._fetch_connection.close(at)
 

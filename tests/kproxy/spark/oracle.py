@@ -100,7 +100,12 @@ class Oracle:
         self.refused += bool(refusals)
         self._answers.append((at, line.api or "", line.server, line.latency_us, refusals))
         broker_and_topics = [("broker", line.server), *(("topic", topic.topic) for topic in line.topics)]
-        for by, value in (("api", None), ("version", str(line.api_version)), ("client", line.client_id), *broker_and_topics):
+        for by, value in (
+            ("api", None),
+            ("version", str(line.api_version)),
+            ("client", line.client_id),
+            *broker_and_topics,
+        ):
             self._latencies[by, line.api, value].append(line.latency_us)
         for by, value in (("api", line.api), ("client", line.client_id), *broker_and_topics):
             self._responses[by, value] += 1
@@ -121,13 +126,24 @@ class Oracle:
         table: Table = {}
         for key, latencies in self._latencies.items():
             latencies.sort()
-            table[key] = (len(latencies), *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)), latencies[-1])
+            table[key] = (
+                len(latencies),
+                *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)),
+                latencies[-1],
+            )
         return table
 
     def throughput(self) -> Table:
         """by, value: requests, responses, and of each the total, p50, p99 and largest size; first_at, last_at."""
         return {
-            key: (len(request_sizes), len(response_sizes), *_size_columns(request_sizes), *_size_columns(response_sizes), min(times), max(times))
+            key: (
+                len(request_sizes),
+                len(response_sizes),
+                *_size_columns(request_sizes),
+                *_size_columns(response_sizes),
+                min(times),
+                max(times),
+            )
             for key, (request_sizes, response_sizes, times) in self._sizes.items()
         }
 
@@ -206,7 +222,7 @@ class Oracle:
         for at, api, broker, latency_us, _ in self._answers:
             if api not in waiting:
                 latencies[broker, at // step_us * step_us].append(latency_us)
-        return {key: (len(latency_us), percentile(sorted(latency_us), 0.99)) for key, latency_us in latencies.items()}
+        return {key: (len(taken), percentile(sorted(taken), 0.99)) for key, taken in latencies.items()}
 
     def refusals(self, step_us: int) -> Table:
         """error, bucket: responses."""

@@ -88,7 +88,7 @@ def _change(container: Any, random: Random) -> None:
         if key == "kind":
             return
         if key == "frame" and isinstance(value, str):
-            container[key] = _other_frame(value, random)
+            container[key] = _altered_frame(value, random)
         elif key in ("ts", "request_ts"):
             container[key] = random.choice(TIMES)
         elif random.random() < 0.1:
@@ -108,7 +108,7 @@ def _replacement_for(value: Any, random: Random) -> Any:
     return random.choice((value, [value] * 300 if isinstance(value, dict) else value, None))
 
 
-def _other_frame(encoded_frame: str, random: Random) -> str:
+def _altered_frame(encoded_frame: str, random: Random) -> str:
     try:
         frame = bytearray(base64.b64decode(encoded_frame))
     except ValueError:

@@ -23,7 +23,7 @@ from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.sessions import finding, request, response
 
 TS = "2026-01-01T00:00:00.000000Z"
-ENDS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
+ENDPOINTS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
 
 
 def collect_causes(*lines: object) -> Causes:
@@ -47,7 +47,7 @@ def codes(causes: list[Cause]) -> list[str]:
 def test_wait_is_ongoing_until_its_response_or_the_end_of_its_connection() -> None:
     request_line = request(1)
     wait = waiting_finding("C020", "warning", request_line.offset, request_line.connection_id)
-    close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDS)
+    close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(request_line, wait).verdict()] == [1]
     assert [cause.lasting for cause in collect_causes(request_line, wait, response(request_line)).verdict()] == [0]
     assert [cause.lasting for cause in collect_causes(request_line, wait, close_line).verdict()] == [0]
@@ -86,16 +86,16 @@ def test_finding_is_ongoing_if_the_observation_ends(reason: str) -> None:
         waiting_finding("C020", "warning", request_line.offset, request_line.connection_id),
         stall(),
     )
-    still_open = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDS, how=reason)
+    still_open = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS, how=reason)
     lines = [request_line, wait, stall_finding, still_open, stall_end]
     assert {cause.finding.code: cause.lasting for cause in collect_causes(*lines).sorted_causes()} == {
         "G001": 1,
         "C020": 1,
     }
-    another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDS)
+    another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(*lines, another_run).sorted_causes()] == [0, 0]
     # The proxy is still running and closed only some connections.
-    other_connection = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDS)
+    other_connection = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(other_connection, *lines, another_run).sorted_causes()] == [1, 1]
     stall_end.ts = "2026-01-01T00:00:09.000000Z"
     assert [cause.lasting for cause in collect_causes(other_connection, *lines).sorted_causes()] == [0, 1]
@@ -267,7 +267,7 @@ def test_repeats_are_counted_once() -> None:
     first, second = request(1), request(2)
     marked = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
     close_line = CloseLine(
-        v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDS, repeated=[RepeatEntry("L003", "wrong", 5)]
+        v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDPOINTS, repeated=[RepeatEntry("L003", "wrong", 5)]
     )
     causes = collect_causes(first, response(first, findings=[finding("error", "L003")]), second, marked, close_line)
     assert [cause.count for cause in causes.verdict()] == [6]

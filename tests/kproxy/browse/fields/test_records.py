@@ -117,7 +117,7 @@ def test_records_of_internal_topics_are_shown_as_json() -> None:
     assert msgspec.json.decode(record.key.text)["data"] == {"group": "g", "topic": "t", "partition": 2}
 
 
-def test_reports_unreadable_records_as_problems() -> None:
+def test_unreadable_records_are_reported_as_problems() -> None:
     valid = wire.encode([{"records": [{"value": b"v"}] * 3}])
     [problem] = fetched_records(valid[:-2] + b"\xff\xff").problems
     assert problem.startswith("[0]: [2].")

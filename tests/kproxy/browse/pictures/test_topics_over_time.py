@@ -39,7 +39,7 @@ def fetch_exchange(*lags: tuple[list[int], int | None], at: float = 0, topic: st
     return [request_line, response(request_line, after_us=1, topics=topics)]
 
 
-def test_lag_is_the_maximum_that_its_filter_selects() -> None:
+def test_lag_is_the_maximum_per_partition_and_its_filter_selects_it() -> None:
     exchanges = [
         fetch_exchange(([3], 7)),
         fetch_exchange(([3], 9), ([4], 0), at=0.1),

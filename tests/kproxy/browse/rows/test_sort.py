@@ -36,5 +36,5 @@ def test_sorting_many_rows_pauses(key, count: int) -> None:  # type: ignore[no-u
     assert pauses >= 2 * count // PART
 
 
-def test_no_rows_can_be_sorted() -> None:
+def test_sorting_no_rows_returns_no_rows() -> None:
     assert sort_in_parts([], []) == ([], 1)

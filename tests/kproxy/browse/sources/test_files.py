@@ -19,7 +19,7 @@ LONG_AGO = (1e9, 1e9)
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _scan_quickly(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr(files, "_SCAN_INTERVAL_S", 0.01)
     monkeypatch.setattr(files, "_SHARE", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))

@@ -23,7 +23,8 @@ SightingRow = tuple[str, str, str | None, Sequence[str]]
 def cluster_names(*sightings: SightingRow) -> dict[str, str]:
     """Return the cluster of each server, keyed by ``proxy server``."""
     names = clusters(
-        Sighting(ServerLocation(proxy, server), cluster_id, brokers, 1) for proxy, server, cluster_id, brokers in sightings
+        Sighting(ServerLocation(proxy, server), cluster_id, brokers, 1)
+        for proxy, server, cluster_id, brokers in sightings
     )
     return {" ".join(location): name for location, name in names.items()}
 
@@ -118,7 +119,9 @@ def analyze(
     return run
 
 
-def test_cluster_column_is_shown_only_if_there_are_several_clusters(analyze: Callable[..., str], tmp_path: Path) -> None:
+def test_cluster_column_is_shown_only_if_there_are_several_clusters(
+    analyze: Callable[..., str], tmp_path: Path
+) -> None:
     write(tmp_path / "a" / "a.jsonl", text_of(*cluster_lines("A", "p", 3)))
     write(tmp_path / "b" / "b.jsonl", text_of(*cluster_lines("B", "q", 2)))
     # The filter excludes the lines that contain the cluster id.

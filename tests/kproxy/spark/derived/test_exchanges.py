@@ -45,7 +45,9 @@ def test_response_belongs_to_the_request_at_its_offset(spark: SparkSession) -> N
 
 def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> None:
     later_request = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
-    rows = exchange_rows(spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later_request)
+    rows = exchange_rows(
+        spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later_request
+    )
     assert [(row.member_id, row.error) for row in rows] == [("a", "ONE"), ("d", None)]
 
 

@@ -26,7 +26,9 @@ _HOUR = 3600
 
 def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Path:
     """Write a trace of an hour of its own, whose connection id contains `number`."""
-    requests = (request(at=number * _HOUR + index, connection_id=f"n-1-{number}", offset=index) for index in range(lines))
+    requests = (
+        request(at=number * _HOUR + index, connection_id=f"n-1-{number}", offset=index) for index in range(lines)
+    )
     return write(folder / f"{number:02d}.jsonl", trace_bytes(*requests) + end)
 
 

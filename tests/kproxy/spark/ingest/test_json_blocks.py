@@ -81,7 +81,10 @@ def test_pieces_of_a_file_contain_every_line_once(tmp_path: Path, piece_size: in
     data = trace_bytes(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
-    pieces = [Piece(uri_of(path), True, start, min(start + piece_size, len(data))) for start in range(0, len(data), piece_size)]
+    pieces = [
+        Piece(uri_of(path), True, start, min(start + piece_size, len(data)))
+        for start in range(0, len(data), piece_size)
+    ]
     content = b"".join(block for piece in pieces for block in _blocks(piece))
     assert content == data
     assert [json.loads(line)["correlation_id"] for line in content.splitlines()] == list(range(20))

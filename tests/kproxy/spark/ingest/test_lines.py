@@ -104,7 +104,8 @@ def test_reads_tables_traces_and_captures_together(
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if in_memory else 0)
     write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", trace_bytes(request(offset=100))[:-1] + b"\n{")
     write(
-        tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + trace_bytes(request(at=_HOUR, offset=101))
+        tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz",
+        b"no line\n" + trace_bytes(request(at=_HOUR, offset=101)),
     )
     batches: list[TableBatch] = []
     paths = [table, str(tmp_path)]
@@ -112,7 +113,9 @@ def test_reads_tables_traces_and_captures_together(
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
-        folders = {Path(match[1]) for name in lines.inputFiles() if (match := _TEMPORARY_FOLDER.match(name)) is not None}
+        folders = {
+            Path(match[1]) for name in lines.inputFiles() if (match := _TEMPORARY_FOLDER.match(name)) is not None
+        }
         assert [folder.exists() for folder in folders] == [True] * (not in_memory or ENGINE == "embedded")
     assert not any(folder.exists() for folder in folders)
     assert [(batch.lines, batch.corrupt) for batch in batches] == [(2, 1)]

@@ -93,7 +93,10 @@ def five_batches(tmp_path: Path) -> Path:
 
 
 def test_compaction_keeps_lines_and_the_record_of_files(five_batches: Path, tmp_path: Path) -> None:
-    lines_before, files = count_visible_lines(five_batches), {uri for batch in batches(None, str(five_batches)) or () for uri in batch.files}
+    lines_before, files = (
+        count_visible_lines(five_batches),
+        {uri for batch in batches(None, str(five_batches)) or () for uri in batch.files},
+    )
     assert [batch.number for batch in compact(str(five_batches))] == [1, 2, 3, 4, 5]
     assert count_visible_lines(five_batches) == lines_before == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3, "n-1-3": 4}
     [batch] = batches(None, str(five_batches)) or ()
@@ -131,7 +134,9 @@ def test_killed_compaction_keeps_every_line(
     assert len(batches(None, str(five_batches)) or ()) == (1 if step == "finish" else 5)
 
 
-def test_compaction_skips_large_batches_and_keeps_old_columns(five_batches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_skips_large_batches_and_keeps_old_columns(
+    five_batches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     [path] = (five_batches / "batch=5").rglob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(["request_offset"]), path, store_schema=False)
     lines_before = count_visible_lines(five_batches)

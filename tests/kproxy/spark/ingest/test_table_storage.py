@@ -39,7 +39,7 @@ def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
     requests = (
         request(at=(number + index % 2) * _HOUR, connection_id=f"n-1-{number}", offset=index) for index in range(lines)
     )
-    return write(folder / f"{number:02d}.jsonl", trace_bytes(*lines_) + b"no line\n")
+    return write(folder / f"{number:02d}.jsonl", trace_bytes(*requests) + b"no line\n")
 
 
 def add(spark: SparkSession, traces: Path, table: Path, table_format: str | None = None) -> list[int]:
@@ -64,7 +64,9 @@ def test_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path, t
     write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
     assert add(spark, tmp_path / "in", table, table_format) == [1]
     rows = read_table(spark, str(table))
-    assert [(field.name, field.dataType) for field in rows.schema] == [(column.name, column.dataType) for column in TABLE]
+    assert [(field.name, field.dataType) for field in rows.schema] == [
+        (column.name, column.dataType) for column in TABLE
+    ]
     assert lines_in(rows) == parse_lines(TRACE_1.read_text().splitlines())
     assert count_visible_rows(spark, table, table_format) == rows.count()
     trace(tmp_path / "in", 1)

@@ -64,7 +64,7 @@ def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> No
     assert {row["api"] for row in rows} == {"Fetch"}
     p99, share, rate = rows[0], rows[3], rows[6]
     assert (p99["measure"], p99["actual"], p99["usual"]) == ("p99", 61_000, 10_250)
-    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # for 100 responses, the scale is a fifth
+    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # the scale is a fifth
     assert (share["measure"], share["actual"], share["usual"]) == ("errors", 0.2, 0.005)
     assert share["deviation"] == 19.5
     assert (rate["measure"], rate["actual"], rate["usual"]) == ("rate", 0, pytest.approx(123.5 / HOUR, rel=0.01))
@@ -85,7 +85,8 @@ def weekly_requests(week_count: int, requests_at: Callable[[datetime], int]) -> 
     counts = {round((hour - BEGIN).total_seconds()): requests_at(hour) for hour in hours}
     return [
         *(line for at, number in counts.items() for line in requests_in_hour(at, number, connection_id="n-1-1")),
-        *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x") for at in range(0, week_count * 7 * DAY, SLOT)),
+        *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x")
+          for at in range(0, week_count * 7 * DAY, SLOT)),
     ]  # fmt: skip
 
 
@@ -160,7 +161,10 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
     def scheduled(api: str, day: int, begin: float = 0, end: float = HOUR) -> list[Line]:
         """Return lines of an hour in which most requests come early."""
         early_end, late_end, columns = day * DAY + 1200, day * DAY + end, {"connection_id": f"{api}-1-1"}
-        return [*regular_requests(day * DAY + begin, early_end, api, 3, **columns), *regular_requests(early_end, late_end, api, 60, **columns)]
+        return [
+            *regular_requests(day * DAY + begin, early_end, api, 3, **columns),
+            *regular_requests(early_end, late_end, api, 60, **columns),
+        ]
 
     def through_proxies(api: str, day: int, *nodes: str, begin: float = 0) -> list[Line]:
         return [
@@ -181,19 +185,20 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
     for api in ("Fetch", "Produce"):
         at, columns = 7 * DAY, {"connection_id": f"{api}-2-1"}
         lines += [*scheduled(api, 0, begin=1100), *scheduled(api, 6, end=1500)]
-        lines += [*regular_requests(at, at + 900, api, 3, **columns), *regular_requests(at + 2400, at + HOUR, api, 60, **columns)]
+        lines += [
+            *regular_requests(at, at + 900, api, 3, **columns),
+            *regular_requests(at + 2400, at + HOUR, api, 60, **columns),
+        ]
     lines += regular_requests(6 * DAY, 6 * DAY + 1200, "Produce", every=1, connection_id="Produce-1-2")
     # One proxy is missing, one is new, and one is present without its client.
     lines += [*through_proxies("Heartbeat", 6, "a"), *through_proxies("Metadata", 6, "a", "b", "c")]
-    lines += [*through_proxies("ListOffsets", 6, "a"), *regular_requests(6 * DAY, 6 * DAY + HOUR, "SyncGroup", 300,
-                                                     connection_id="ListOffsetsb-6-1")]  # fmt: skip
+    lines += through_proxies("ListOffsets", 6, "a")
+    lines += regular_requests(6 * DAY, 6 * DAY + HOUR, "SyncGroup", 300, connection_id="ListOffsetsb-6-1")
     # The 99th percentile of few responses is partly due to chance.
     for day in range(7):
         for api, count in (("JoinGroup", 150), ("LeaveGroup", 900)):
             lines += [response(api, at=day * DAY + at, latency_us=8600 if day == 6 else 5000) for at in range(count)]
-    rows = [
-        (row["api"], row["by"], row["value"], row["sentence"]) for row in anomalies(table(spark, *lines)).collect()
-    ]
+    rows = [(row["api"], row["by"], row["value"], row["sentence"]) for row in anomalies(table(spark, *lines)).collect()]
     slow = "p99 is 8.6 ms, usually 5.0 ms (1.7x slower)"
     surge = "1.1 requests/s, usually 0.28 (4.0x)"
     assert sorted(rows, key=str) == [
@@ -299,14 +304,23 @@ def _expected_rows(lines: list[Any]) -> list[dict[str, Any]]:
         known = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
         for hour in {slot // HOUR * HOUR for _, slot in known}:
             hour_keys = {key for key in known if key[1] // HOUR * HOUR == hour}
-            watched = sum(max(seconds[key] for key in hour_keys if key[1] == slot) for slot in {slot for _, slot in hour_keys})
+            watched = sum(
+                max(seconds[key] for key in hour_keys if key[1] == slot) for slot in {slot for _, slot in hour_keys}
+            )
             others = {}
             for day in range(-7, 8):
                 keys_of_day = {key: (key[0], key[1] + day * DAY) for key in hour_keys}
-                observed_keys = {key for key in hour_keys if keys_of_day[key] in known and seconds[keys_of_day[key]] >= 60}
+                observed_keys = {
+                    key for key in hour_keys if keys_of_day[key] in known and seconds[keys_of_day[key]] >= 60
+                }
                 if day and sum(seconds[key] for key in observed_keys) * 2 >= sum(seconds[key] for key in hour_keys):
-                    usual = sum(requests.get(keys_of_day[key], 0) * seconds[key] / seconds[keys_of_day[key]] for key in observed_keys)
-                    others[hour + day * DAY] = (usual + sum(requests.get(key, 0) for key in hour_keys - observed_keys)) / watched
+                    usual = sum(
+                        requests.get(keys_of_day[key], 0) * seconds[key] / seconds[keys_of_day[key]]
+                        for key in observed_keys
+                    )
+                    others[hour + day * DAY] = (
+                        usual + sum(requests.get(key, 0) for key in hour_keys - observed_keys)
+                    ) / watched
             if watched >= 600:
                 actual = sum(requests.get(key, 0) for key in hour_keys) / watched
                 measured[*subject, "rate", hour % DAY][hour] = actual, watched, others

@@ -32,9 +32,9 @@ def test_reports_administration_and_denials_by_principal(spark: SparkSession) ->
     )  # fmt: skip
     times = spark.createDataFrame([(moment(second),) for second in range(8)], "at string")
     timestamps = [row[0] for row in times.selectExpr("timestamp(at)").collect()]
-    no_requests = {"requests": 0, "responses": 0, "failed": 0, "denied": 0}
+    zeros = {"requests": 0, "responses": 0, "failed": 0, "denied": 0}
     deletes = {
-        **no_requests, "principal": "User:ops", "api": "DeleteTopics", "administers": True, "requests": 1, "responses": 1,
+        **zeros, "principal": "User:ops", "api": "DeleteTopics", "administers": True, "requests": 1, "responses": 1,
         "clients": ["10.0.0.9"], "hosts": ["10.0.0.9"], "first_at": timestamps[1], "last_at": timestamps[2],
     }  # fmt: skip
     assert_rows(
@@ -42,10 +42,10 @@ def test_reports_administration_and_denials_by_principal(spark: SparkSession) ->
         [
             {**deletes, "topic": "carts", "failed": 1, "denied": 1, "error": DENIED.name},
             {**deletes, "topic": "orders"},
-            {**no_requests, "principal": "User:eve", "api": "Fetch", "administers": False, "topic": "orders", "requests": 1,
+            {**zeros, "principal": "User:eve", "api": "Fetch", "administers": False, "topic": "orders", "requests": 1,
              "responses": 2, "failed": 1, "error": "NOT_LEADER_OR_FOLLOWER", "clients": ["app", "other"],
              "hosts": ["10.0.0.8", "10.0.0.9"], "first_at": timestamps[3], "last_at": timestamps[5]},
-            {**no_requests, "api": "OffsetCommit", "administers": False, "topic": "orders", "group_id": "g", "requests": 1,
+            {**zeros, "api": "OffsetCommit", "administers": False, "topic": "orders", "group_id": "g", "requests": 1,
              "clients": ["app"], "hosts": ["10.0.0.9"], "first_at": timestamps[6], "last_at": timestamps[6]},
         ],
     )  # fmt: skip
@@ -68,8 +68,10 @@ def test_denials_are_kafkas_authorization_errors() -> None:
 
 
 def test_audit_matches_plain_python_for_real_clients(real: DataFrame) -> None:
-    unaudited_apis = {"Metadata", "FindCoordinator", "ApiVersions", "SaslHandshake", "SaslAuthenticate",
-             "GetTelemetrySubscriptions", "PushTelemetry"}  # fmt: skip
+    unaudited_apis = {
+        "Metadata", "FindCoordinator", "ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions",
+        "PushTelemetry",
+    }  # fmt: skip
     counts: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
     clients: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for line in real.collect():

@@ -15,14 +15,20 @@ from tests.kproxy.spark.sample_lines import close, moment, open_, request, respo
 
 def connection_lines(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
     endpoints: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
-    frames = [line(at=at + 0.001 * (index + 1), **endpoints) for index in range(requests) for line in (request, response)]
-    return [open_(at=at, **endpoints), *frames, close(at=at + life, **{"by": "client", "how": "fin"} | endpoints | columns)]
+    frames = [
+        line(at=at + 0.001 * (index + 1), **endpoints) for index in range(requests) for line in (request, response)
+    ]
+    return [
+        open_(at=at, **endpoints),
+        *frames,
+        close(at=at + life, **{"by": "client", "how": "fin"} | endpoints | columns),
+    ]
 
 
 def test_counts_connections_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2 in one minute, 1 in the next
+        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2, then 1 in a minute
         *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s is not short
         *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
         open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # without frames, still open

@@ -20,7 +20,10 @@ def error_entry(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") 
 
 
 def test_error_counts_once_per_response_and_for_its_topic(spark: SparkSession) -> None:
-    two_errors = [error_entry("responses[1].partitions[0].error_code"), error_entry("responses[1].partitions[1].error_code")]
+    two_errors = [
+        error_entry("responses[1].partitions[0].error_code"),
+        error_entry("responses[1].partitions[1].error_code"),
+    ]
     lines = table(
         spark,
         response(at=1, topics=[ORDERS, CARTS], errors=two_errors),
@@ -92,7 +95,9 @@ def test_errors_match_plain_python_for_real_clients(real: DataFrame) -> None:
             for code, name in found:
                 times_by_key[by, value, name, code].append(line["ts"])
     expected = [
-        (*key, len(times), len(times) / total[key[:2]], min(times), max(times)) for key, times in times_by_key.items() if key[1] is not None
+        (*key, len(times), len(times) / total[key[:2]], min(times), max(times))
+        for key, times in times_by_key.items()
+        if key[1] is not None
     ]
     expected.sort(key=lambda row: (ORDER.index(row[0]), -row[4], row[1], row[2]))
     assert {row[0] for row in expected} == set(ORDER)

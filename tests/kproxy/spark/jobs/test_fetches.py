@@ -82,16 +82,19 @@ def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
                 order = line["ts"], line["offset"]
                 responses[client_of(line), group, topic].append((size, records, lag, empty, waited, order))
     expected: list[dict[str, Any]] = []
-    for (client, group, topic), group_responses in responses.items():
-        lags = [(order, lag) for _, _, lag, _, _, order in group_responses if lag is not None]
-        empty, waited = (sum(response[index] for response in group_responses) for index in (3, 4))
+    for (client, group, topic), group_fetches in responses.items():
+        lags = [(order, lag) for _, _, lag, _, _, order in group_fetches if lag is not None]
+        empty, waited = (sum(response[index] for response in group_fetches) for index in (3, 4))
         expected.append({
-            "client": client, "group_id": group, "topic": topic, "fetches": len(group_responses), "empty": empty, "waited": waited,
-            "empty_share": empty / len(group_responses), "waited_share": waited / len(group_responses),
-            "brought_bytes": sum(response[0] or 0 for response in group_responses),
-            "records": sum(response[1] or 0 for response in group_responses),
-            "per_fetch_bytes": mean(response[0] for response in group_responses if response[0]),
-            "records_per_fetch": mean(response[1] for response in group_responses if response[0] and response[1] is not None),
+            "client": client, "group_id": group, "topic": topic, "fetches": len(group_fetches),
+            "empty": empty, "waited": waited,
+            "empty_share": empty / len(group_fetches), "waited_share": waited / len(group_fetches),
+            "brought_bytes": sum(response[0] or 0 for response in group_fetches),
+            "records": sum(response[1] or 0 for response in group_fetches),
+            "per_fetch_bytes": mean(response[0] for response in group_fetches if response[0]),
+            "records_per_fetch": mean(
+                response[1] for response in group_fetches if response[0] and response[1] is not None
+            ),
             "last_lag": max(lags)[1] if lags else None, "max_lag": max((lag for _, lag in lags), default=None),
         })  # fmt: skip
     total_fetches = {(row["client"], row["group_id"]): row["fetches"] for row in expected if row["topic"] is None}

@@ -12,7 +12,7 @@ from kproxy.trace.lines import RepeatEntry
 from tests.kproxy.spark.reference import assert_rows, client_of
 from tests.kproxy.spark.sample_lines import close, finding, finding_entry, request, response, table
 
-APP_ENDPOINTS = {"client": "app", "broker": "10.0.0.1:9092"}
+ENDPOINTS = {"client": "app", "broker": "10.0.0.1:9092"}
 
 
 def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSession) -> None:
@@ -30,16 +30,16 @@ def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSess
     rows = [row.asDict() for row in findings(lines).drop("first_at", "last_at", "at").collect()]
     frame_fields = {"connection_id": "n-1-1", "direction": "request", "offset": 7}
     assert rows == [
-        {"severity": "error", "code": "L001", "name": "rule-l001", **APP_ENDPOINTS, "findings": 7, "message": "L001 is wrong",
-         **frame_fields},
+        {"severity": "error", "code": "L001", "name": "rule-l001", **ENDPOINTS, "findings": 7,
+         "message": "L001 is wrong", **frame_fields},
         {"severity": "warning", "code": "C016", "name": "rule-c016", "client": None, "broker": None, "findings": 1,
          "message": "C016 is wrong", "connection_id": "n-1-3", "direction": None, "offset": None},
         {"severity": "warning", "code": "C016", "name": "rule-c016", "client": "10.0.0.9", "broker": "10.0.0.1:9092",
          "findings": 1, "message": "C016 is wrong", "connection_id": "n-1-2", "direction": "response", "offset": 11},
-        {"severity": "info", "code": "V012", "name": "produce-min0-shim", **APP_ENDPOINTS, "findings": 2, "message": None,
+        {"severity": "info", "code": "V012", "name": "produce-min0-shim", **ENDPOINTS, "findings": 2, "message": None,
          "connection_id": None, "direction": None, "offset": None},
-        {"severity": "info", "code": "S001", "name": "rule-s001", **APP_ENDPOINTS, "findings": 1, "message": "S001 is wrong",
-         "connection_id": "n-1-1", "direction": "response", "offset": 9},
+        {"severity": "info", "code": "S001", "name": "rule-s001", **ENDPOINTS, "findings": 1,
+         "message": "S001 is wrong", "connection_id": "n-1-1", "direction": "response", "offset": 9},
     ]  # fmt: skip
 
 
@@ -68,7 +68,8 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
         direction = line["kind"] if line["kind"] in ("request", "response") else line["direction"]
         for entry in findings_of_line:
             key = entry["code"], entry["name"], client, broker
-            example = (line["ts"], connection_id, line["offset"] or 0, direction or "", line["offset"], entry["message"])
+            sort_key = line["ts"], connection_id, line["offset"] or 0, direction or ""
+            example = (*sort_key, line["offset"], entry["message"])
             counted[key].append((1, entry["severity"], line["ts"], example))
         for entry in line["repeated"] or []:
             counted[entry["code"], entry["name"], client, broker].append((entry["count"], None, line["ts"], None))
@@ -77,13 +78,16 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
     expected = []
     for (code, name, client, broker), occurrences in counted.items():
         severities = [severity for _, severity, _, _ in occurrences if severity]
-        at, connection_id, _, direction, offset, message = min((example for *_, example in occurrences if example), default=(None,) * 6)
+        at, connection_id, _, direction, offset, message = min(
+            (example for *_, example in occurrences if example), default=(None,) * 6
+        )
         expected.append({
             "severity": max(severities, key=order.index) if severities else rule_severities.get(code),
             "code": code, "name": name, "client": client, "broker": broker,
             "findings": sum(times for times, *_ in occurrences),
             "first_at": min(ts for _, _, ts, _ in occurrences), "last_at": max(ts for _, _, ts, _ in occurrences),
-            "message": message, "connection_id": connection_id, "direction": direction or None, "offset": offset, "at": at,
+            "message": message, "connection_id": connection_id, "direction": direction or None, "offset": offset,
+            "at": at,
         })  # fmt: skip
     expected.sort(key=lambda row: (-order.index(row["severity"]), -row["findings"], row["code"], row["name"],
                                    row["client"] or "", row["broker"] or ""))  # fmt: skip

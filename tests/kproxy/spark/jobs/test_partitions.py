@@ -40,7 +40,9 @@ def test_partitions_match_plain_python_for_real_clients(real: DataFrame) -> None
             for name, entry in topics_of(line):
                 partition_sizes = entry["partition_bytes"] or []
                 for index, partition in enumerate(entry["partitions"] or []):
-                    sizes[name, partition][not is_request] += partition_sizes[index] if carries_records and index < len(partition_sizes) else 0
+                    sizes[name, partition][not is_request] += (
+                        partition_sizes[index] if carries_records and index < len(partition_sizes) else 0
+                    )
     expected = []
     for (topic, partition), size in sizes.items():
         columns = []

@@ -38,7 +38,7 @@ def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     story.say(20, "b", "LeaveGroup", generation_id=2)
     story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
     story.joined(22, "a", generation=3)
-    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # the member that caused it is not seen
+    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause is not seen
     story.joined(82, "a", generation=4)
     story.joined(90, "a", generation=5)  # of its own accord
     story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # and no assignment follows

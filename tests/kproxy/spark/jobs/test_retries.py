@@ -71,7 +71,7 @@ def test_request_retries_at_most_one_lost_request(spark: SparkSession) -> None:
         produce_request(3, 2.2, correlation_id=3),
     ]
     [row] = rows_of(spark, *lines)
-    assert row[:4] == ("Produce", "lost", "client", 1)  # the first request that follows retries only one of the lost ones
+    assert row[:4] == ("Produce", "lost", "client", 1)  # the first later request retries only one lost request
 
 
 def test_response_is_matched_by_request_offset(spark: SparkSession) -> None:
@@ -88,7 +88,7 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
         *lost_request(1, 0), produce_request(2, 11.1),  # too late
         *lost_request(3, 20, by=None), produce_request(4, 21.1),  # the observation ended, not the connection
         *lost_request(5, 40),
-        produce_request(6, 41.1, client_id="other"), produce_request(6, 41.2, client="10.0.0.8:1"),  # from other clients
+        produce_request(6, 41.1, client_id="other"), produce_request(6, 41.2, client="10.0.0.8:1"),  # other clients
         request("Produce", at=41.3, connection_id="n-1-7", size=1001, topics=_BATCH, acks=-1),  # other requests
         request("Produce", at=41.4, connection_id="n-1-7", size=1000, topics=[TopicEntry("carts")], acks=-1),
         produce_request(5, 40.5, correlation_id=9),

@@ -42,7 +42,12 @@ def connection_lines(connections: int, requests_each: int, *, every: float = 1) 
     for number in range(connections):
         at, connection = number * every, {"connection_id": f"n-1-{number}"}
         work = [request("Produce", at=at + 0.1, **connection) for _ in range(requests_each)]
-        lines += [open_(at=at, **connection), request("Metadata", at=at, **connection), *work, close(at=at + 1, **connection)]
+        lines += [
+            open_(at=at, **connection),
+            request("Metadata", at=at, **connection),
+            *work,
+            close(at=at + 1, **connection),
+        ]
     return lines
 
 

@@ -49,7 +49,14 @@ def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> No
             for since in (None, hour):
                 throttle_times[client_of(line), line["server"], since].append((line["throttle_time_ms"] or 0) * 1000)
     expected = [
-        (*key, len(times_us), sum(us > 0 for us in times_us), sum(us > 0 for us in times_us) / len(times_us), sum(times_us), max(times_us))
+        (
+            *key,
+            len(times_us),
+            sum(us > 0 for us in times_us),
+            sum(us > 0 for us in times_us) / len(times_us),
+            sum(times_us),
+            max(times_us),
+        )
         for key, times_us in throttle_times.items()
         if any(times_us)
     ]

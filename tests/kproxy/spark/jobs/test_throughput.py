@@ -61,7 +61,9 @@ def test_throughput_matches_plain_python_for_real_clients(real: DataFrame) -> No
                 frames_by_view[by, value].append((line["kind"], line["ts"], line["size"]))
         for name, entry in topics_of(line):
             carries_records = line["kind"] == ("request" if line["api"] == "Produce" else "response")
-            frames_by_view["topic", name].append((line["kind"], line["ts"], entry["bytes"] if carries_records else None))
+            frames_by_view["topic", name].append(
+                (line["kind"], line["ts"], entry["bytes"] if carries_records else None)
+            )
     times = sorted({at for view_frames in frames_by_view.values() for _, at, _ in view_frames})
     pauses = [(after - before).total_seconds() for before, after in pairwise(times)]
     seconds = sum(pause for pause in pauses if pause <= 600)

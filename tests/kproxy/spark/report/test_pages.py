@@ -15,7 +15,7 @@ from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 
 def _figures_named(name: str) -> Figures:
-    """Figures in which every name from the traffic is `name`."""
+    """Return figures in which every name from the traffic is `name`."""
     return figures(
         listed("clients",
                {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
@@ -39,7 +39,7 @@ def _figures_named(name: str) -> Figures:
 def test_page_loads_no_external_resource() -> None:
     opened = Opened(report(_figures_named("shop"), ["kproxy-trace"]))
     [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
-    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    allowed = dict(directive.strip().split(" ", 1) for directive in policy.split(";"))
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
     [style], [script] = opened.texts["style"], [text for text in opened.texts["script"] if not text.startswith("{")]
     for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
@@ -92,16 +92,19 @@ def test_page_with_many_clients_and_groups_is_small_enough() -> None:
 
 
 def test_very_long_names_truncate_the_tables() -> None:
-    long = "\u4e2d" * 390
+    long_name = "\u4e2d" * 390
     kinds = ("api", "client", "broker", "topic")
     errors = [
-        {"by": by, "value": f"{n}{long}", "error": long, "responses": n, "share": 0.1, "first_at": BEGIN_US,
+        {"by": by, "value": f"{n}{long_name}", "error": long_name, "responses": n, "share": 0.1, "first_at": BEGIN_US,
          "last_at": BEGIN_US}
         for by in kinds for n in range(60)
     ]  # fmt: skip
-    found = [{"severity": "error", "code": "L001", "name": long, "client": f"{n}{long}", "broker": long, "findings": n,
-              "first_at": BEGIN_US, "message": long} for n in range(300)]  # fmt: skip
-    page = report(figures(listed("errors", *errors), listed("findings", *found)), [])
+    findings = [
+        {"severity": "error", "code": "L001", "name": long_name, "client": f"{n}{long_name}", "broker": long_name,
+         "findings": n, "first_at": BEGIN_US, "message": long_name}
+        for n in range(300)
+    ]  # fmt: skip
+    page = report(figures(listed("errors", *errors), listed("findings", *findings)), [])
     assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in Opened(page).data["tables"]}
     assert tables["errors"]["more"]
