@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check_options(arguments: list[str]) -> None:
     args = cli._parse(arguments)
     broker = broker_options.options_of(args)
-    listener_list = listeners.upstream_listeners(args) if broker is None else listeners.of_broker(args, broker)
+    listener_list = listeners.upstream_listeners(args) if broker is None else listeners.built_in_listeners(args, broker)
     assert listener_list
     rewriting_of(args, listener_list)
 

@@ -14,7 +14,7 @@ from typing import Any
 from dissectors import schemas
 from dissectors.diagnosis import proposals
 from dissectors.messages import message
-from dissectors.schemas.importer.data import Release, dump, make
+from dissectors.schemas.importer.data import Release, dump, merge_releases
 from dissectors.wire import layout
 
 #: The schemas are added to the newest known release: a release of their own would lack all other APIs.
@@ -60,7 +60,7 @@ def _release() -> Release:
 @contextmanager
 def header_v3() -> Iterator[None]:
     """Add these schemas to `dissectors.schemas`, as if their release had been imported."""
-    data, notes = make([_release()])
+    data, notes = merge_releases([_release()])
     assert notes == []
     lines, apis = schemas._lines(), schemas._apis()
     old_lines = {name: lines[name] for name in data.messages}

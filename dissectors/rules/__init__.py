@@ -149,7 +149,7 @@ def _rules_in_check_order() -> list[Rule]:
     return sorted(rules(), key=lambda rule: rule.code.startswith(_LAST_FAMILY))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
+_dispatch: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
@@ -250,9 +250,9 @@ def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]
     """Return the rules that check an event. For an ordinary frame, its plan caches them."""
     flags, subscribed, plan = connection.flags, connection.run.subscribed, connection.plan
     if plan is None or flags != plan.flags or subscribed is not plan.subscribed or type(event) not in FRAME_EVENTS:
-        return _interested(event, flags, subscribed)
+        return _dispatch(event, flags, subscribed)
     if plan.rules is None:
-        plan.rules = _interested(event, flags, subscribed)
+        plan.rules = _dispatch(event, flags, subscribed)
     return plan.rules
 
 
@@ -271,7 +271,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
     if isinstance(event, _EVENTS_OF_ONE_FRAME):
         is_request = event.message.is_request if event.message is not None else False
         place = Place(connection.connection_id, is_request, event.offset)
-    first_place = connection.run.first_place(cause, event.at, place)
+    first_place = connection.run.record_first_place(cause, event.at, place)
     if first_place is None and connection.run.new_causes is not None:
         connection.run.new_causes.append(cause)
     return first_place

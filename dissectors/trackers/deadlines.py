@@ -45,7 +45,8 @@ class Deadlines(Generic[SubjectT]):
         return key in self._waiting
 
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
-        """Set or replace the deadline of a key: `passed` yields `event` for `subject` unless `met` is called first."""
+        """Set or replace the deadline of a key: `passed` yields `event` for `subject` unless `meet_deadline` is "
+        "called first."""
         if key not in self._waiting and len(self._waiting) >= MAX_DEADLINES:
             return
         self._sequence += 1
@@ -56,7 +57,7 @@ class Deadlines(Generic[SubjectT]):
             heapq.heapify(self._queue)
         self.due = self._queue[0][0]
 
-    def met(self, key: Hashable) -> DeadlinePassed | None:
+    def meet_deadline(self, key: Hashable) -> DeadlinePassed | None:
         """Cancel a deadline and return its event; None if it is not pending."""
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None

@@ -114,7 +114,7 @@ class InFlight:
     For the request that was just answered, `awaited` is whether it was still in flight, neither assumed answered nor
     overdue, and `started_at` is when the server could start on it: a server processes one request at a time.
     `first_after_idle` is the offset of the latest request after an idle time, and `idle_ns` is that time. `served` are
-    the answered APIs and versions, and `answered` is the last response. `late_after` is how the request that was just
+    the answered APIs and versions, and `answered` is the last response. `overtaken_by` is how the request that was just
     answered was overtaken, if it was; `overtaken` has the requests in flight that were overtaken, by correlation id.
     `work_requests` counts the requests of APIs outside `DISCOVERY_APIS`.
     """
@@ -131,7 +131,7 @@ class InFlight:
         self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
         self.answered: LastResponse | None = None
-        self.late_after: Overtaking | None = None
+        self.overtaken_by: Overtaking | None = None
         self.overtaken: dict[int, Overtaking] = {}
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
@@ -155,7 +155,7 @@ class InFlight:
             self._observe_request(event, connection)
         elif isinstance(event, ConnectionEnded):
             for code in self._pending_deadlines:
-                connection.met(code, connection.connection_id)
+                connection.meet_deadline(code, connection.connection_id)
         else:
             self._framing_lost = self._framing_lost or isinstance(event, FramingLost)
             if self._framing_lost or event.direction is Direction.RESPONSE:
@@ -285,9 +285,9 @@ class InFlight:
             self.stray = None if event.damaged or self._framing_lost else self._classify_stray(event)
         else:
             self.awaited = self.waiting.get(event.correlation_id) is request
-            if self.overtaken or self.late_after:
-                self.late_after = self.overtaken.get(event.correlation_id) if self.awaited else None
-                if self.late_after:
+            if self.overtaken or self.overtaken_by:
+                self.overtaken_by = self.overtaken.get(event.correlation_id) if self.awaited else None
+                if self.overtaken_by:
                     connection.flags |= _UNPAIRED
             if self.awaited:
                 self._remove(event.correlation_id)

@@ -41,9 +41,9 @@ _MAX_WINDOWS = 10
 class ProduceWindow(NamedTuple):
     """Consecutive Produce requests of a connection.
 
-    `singles` is the number of requests with one record, and `partition_count` the number of partitions they went to. `alone` is
-    how many of them were sent while no response was awaited, and `idle_ns` is the time before them during which no
-    response was awaited. `ns` is the time from the first request to the last.
+    `singles` is the number of requests with one record, and `partition_count` the number of partitions they went to.
+    `alone` is how many of them were sent while no response was awaited, and `idle_ns` is the time before them during
+    which no response was awaited. `ns` is the time from the first request to the last.
     """
 
     requests: int

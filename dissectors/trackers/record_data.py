@@ -248,7 +248,7 @@ def fault_problem(
     """Return the problem that a rule reports for a fault."""
     return Problem(
         f"{label(part.topic_partition, connection)}, batch {fault.path[0]}: {fault.message}",
-        **problem_place(event, part, fault.start, fault.end, *fault.path),
+        **problem_location(event, part, fault.start, fault.end, *fault.path),
         hint=hint,
         blame="client" if event.message is not None and event.message.is_request else "broker",
         severity=severity if fault.proven else severity_in_traffic(connection, severity),
@@ -258,7 +258,7 @@ def fault_problem(
     )
 
 
-def problem_place(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemLocation:
+def problem_location(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemLocation:
     """Return the path and span in the frame of bytes that are counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]

@@ -71,7 +71,7 @@ class StuckPartition:
 class RepeatedBatches:
     """The partitions of a connection that got a batch again, from Fetch responses flagged `FrameFlags.REPEATED`.
 
-    Rules that call `stuck` need `Fetches`, which sets that flag. Batches of transaction markers are left out.
+    Rules that call `stuck_partitions` need `Fetches`, which sets that flag. Batches of transaction markers are omitted.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class RepeatedBatches:
         self._counted_offset = -1
         self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MAX_PARTITIONS)
 
-    def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
+    def stuck_partitions(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
         """Return the stuck partitions in a response, which is counted on the first call."""
         if event.offset != self._counted_offset:
             self._counted_offset, self._stuck = event.offset, []

@@ -130,9 +130,9 @@ class RunState:
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
         """Record a cause; return whether it occurs for the first time, or again after an hour without it."""
-        return self.first_place(cause, at, _NOWHERE) is None
+        return self.record_first_place(cause, at, _NOWHERE) is None
 
-    def first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
+    def record_first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
         """Return where a cause was first reported.
 
         If the cause is new or was absent for an hour, record `place` and return None.
@@ -272,16 +272,16 @@ class ConnectionState:
         return state
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
-        """Set a deadline: the rule `code` gets a `DeadlinePassed` at `by` (ns) unless `met` is called with `key` first.
+        """Set a deadline: `code` gets a `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
 
         A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
         new deadline replaces the one with the same key.
         """
         self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
 
-    def met(self, code: str, key: Hashable) -> bool:
+    def meet_deadline(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""
-        return self.run.deadlines.met((code, key)) is not None
+        return self.run.deadlines.meet_deadline((code, key)) is not None
 
     def note_problem(self, code: str, at: int) -> None:
         """Remember that the rule `code` found a problem on a connection of this client, new or repeated."""

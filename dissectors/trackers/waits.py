@@ -37,7 +37,7 @@ class Wait(NamedTuple):
     text: str
 
 
-def wait_of(
+def explain_wait(
     request: RequestReceived, at: int, connection: ConnectionState, partial_response: tuple[int, int] = (0, 0)
 ) -> Wait:
     """Return why the oldest request of a connection is waiting at `at` (ns).

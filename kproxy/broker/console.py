@@ -45,8 +45,8 @@ async def run_console_command(broker: Broker, line: str) -> str:
     raise InvalidConsoleCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
 
 
-def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callable[[], None]) -> None:
-    """Start running the commands on standard input; call `ended` at its end."""
+def listen_to_stdin(broker: Broker, report: Callable[[str], None], on_end: Callable[[], None]) -> None:
+    """Start running the commands on standard input; call `on_end` at its end."""
     loop = asyncio.get_running_loop()
 
     async def run_and_report(line: str) -> None:
@@ -57,7 +57,7 @@ def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callab
 
     follow_stdin(
         lambda line: asyncio.run_coroutine_threadsafe(run_and_report(line), loop),
-        lambda: loop.call_soon_threadsafe(ended),
+        lambda: loop.call_soon_threadsafe(on_end),
     )
 
 

@@ -51,7 +51,7 @@ def _reloaded_listeners(
         if (new_args.tls_cert is None) != (old_args.tls_cert is None):
             raise UserError("restart kproxy to add or remove --tls-cert")
         tls.check_for_broker(new_args)
-        return of_broker(old_args, broker, new_args)
+        return built_in_listeners(old_args, broker, new_args)
     if (
         len(new_args.listen) != len(new_args.upstream)
         or not new_args.listen
@@ -96,7 +96,7 @@ def _check_distinct(addresses: Sequence[Address]) -> None:
         seen_addresses.add(key)
 
 
-def of_broker(
+def built_in_listeners(
     args: argparse.Namespace, broker: BrokerOptions, secured: argparse.Namespace | None = None
 ) -> list[Listener]:
     """Return the listeners in front of the built-in broker: for its first listener on all nodes, then for the next one.

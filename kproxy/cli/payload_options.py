@@ -134,7 +134,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
         raise UserError(f"schemas need the package {missing}: {install_command('payloads')}")
     from kproxy.inspection.record_values import RecordValues
-    from kproxy.registry import SchemaSource, Sources
+    from kproxy.registry import SchemaSource, SchemaSources
 
     sources: list[SchemaSource] = []
     if args.schemas:
@@ -147,7 +147,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
         registry = SchemaRegistry(_registry_access(args))
         sources.append(BackgroundSource(registry) if in_background else registry)
-    return RecordValues(Sources(sources), masks)
+    return RecordValues(SchemaSources(sources), masks)
 
 
 def text_masks(expressions: list[str]) -> TextMasks | None:

@@ -187,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
     if answers is not None:
         configured_listeners, upstream = listeners.replay_listeners(args), CapturedResponses(answers)
     elif broker is not None:
-        configured_listeners, upstream = listeners.of_broker(args, broker), BuiltInBroker(broker, registry)
+        configured_listeners, upstream = listeners.built_in_listeners(args, broker), BuiltInBroker(broker, registry)
     else:
         configured_listeners, upstream = listeners.upstream_listeners(args), RunningBrokers(check=not args.no_check)
     rewriting = rewriting_of(args, configured_listeners)

@@ -106,7 +106,7 @@ def _read_if_present(path: Path) -> bytes:
 def _import_messages(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
     """Import the message schemas of releases, and the API versions that their brokers advertise."""
     from dissectors import schemas
-    from dissectors.schemas.importer.data import FILES, SchemaData, make
+    from dissectors.schemas.importer.data import FILES, SchemaData, merge_releases
     from dissectors.schemas.importer.report import changes
     from kproxy.schema_import.jars import COMPONENTS
     from kproxy.schema_import.release import read_line, read_release
@@ -115,7 +115,7 @@ def _import_messages(release_names: Sequence[str], jars: Path | None, present: M
         releases = [read_release(name, release_jars) for name, release_jars in jars_by_release.items()]
         rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
     try:
-        imported, notes = make(releases)
+        imported, notes = merge_releases(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
     old_data = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
@@ -140,7 +140,7 @@ def _merge_lines(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dic
     from dissectors.schemas.importer import lines
 
     old_rows = lines.parse(present[lines.LINES])
-    merged_rows = lines.united(old_rows, rows)
+    merged_rows = lines.merge_rows(old_rows, rows)
     return {lines.LINES: lines.content(merged_rows)}, [*lines.changes(old_rows, merged_rows)]
 
 

@@ -65,7 +65,7 @@ class Backlog:
 
 def _open_connection_lines(inspector: WatchedInspector) -> Iterator[SharedLine]:
     """Yield the lines of open connections and unanswered requests."""
-    for connection in inspector.open_now():
+    for connection in inspector.open_connections():
         yield SharedLine(connection.opened)
         yield from map(SharedLine, islice(connection.waiting, MAX_UNANSWERED))
 

@@ -50,7 +50,7 @@ class ListConnections(Struct):
     """List the open connections."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
-        reply(connections=[_connection_as_json(connection) for connection in server.inspector.open_now()])
+        reply(connections=[_connection_as_json(connection) for connection in server.inspector.open_connections()])
 
 
 class ListCauses(Struct):

@@ -22,7 +22,7 @@ class WatchedInspector(Protocol):
 
     frames: bool
 
-    def open_now(self) -> Iterator[OpenConnection]:
+    def open_connections(self) -> Iterator[OpenConnection]:
         """Yield the open connections, with the lines of their unanswered requests.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.rows.columns import api, problems, subject
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
@@ -78,8 +78,8 @@ def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
         return None
     request, response = exchange.request, exchange.response
     return [
-        None if request is None else side_json(side(request)),
-        None if response is None else side_json(side(response, request)),
+        None if request is None else side_json(build_frame_detail(request)),
+        None if response is None else side_json(build_frame_detail(response, request)),
     ]
 
 
@@ -88,9 +88,9 @@ def records_json(exchange: Exchange) -> list[dict[str, Any]]:
     if exchange.frame is None:
         return []
     request, response = exchange.request, exchange.response
-    details = [] if request is None else [side(request)]
+    details = [] if request is None else [build_frame_detail(request)]
     if response is not None:
-        details.append(side(response, request))
+        details.append(build_frame_detail(response, request))
     return [record for detail in details for record in side_records(detail)]
 
 

@@ -160,7 +160,7 @@ class EventInspection:
                 lines.append(token_line(state, event))
             elif isinstance(event, ConnectionEnded):
                 for direction in Direction:
-                    connection_state.met(_REST_OF_FRAME, (state.connection_id, direction))
+                    connection_state.meet_deadline(_REST_OF_FRAME, (state.connection_id, direction))
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 gap = gap_line(state.connection_id, event)
                 lines += (gap, *self.observe_stalls(gap, at=event.at))

@@ -337,7 +337,7 @@ class Inspector:
         """The number of unanswered requests on all connections."""
         return sum(state.connection.in_flight for state in self._connections.values())
 
-    def open_now(self) -> Iterator[OpenConnection]:
+    def open_connections(self) -> Iterator[OpenConnection]:
         """Yield the open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection

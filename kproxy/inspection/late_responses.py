@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from dissectors.connections.events import Direction
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
-from dissectors.trackers.waits import Wait, wait_of
+from dissectors.trackers.waits import Wait, explain_wait
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import RequestLine
@@ -46,7 +46,7 @@ def late_responses(
             if not repeat_reported:
                 state.reported = request.offset, step
             line = frame_lines.repeat_request(request)
-            wait = wait_of(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
+            wait = explain_wait(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 
 

@@ -19,7 +19,7 @@ from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
 from kproxy.inspection.withheld_records import leave_out_reasons
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.registry.observed_schemas import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
@@ -74,7 +74,7 @@ class RecordValues:
 
     def __init__(self, source: SchemaSource, masks: Masks) -> None:
         self._observed = ObservedSchemas()
-        self._source = Sources([self._observed, source])
+        self._source = SchemaSources([self._observed, source])
         self.masks = masks
 
     def decode(

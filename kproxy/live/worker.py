@@ -195,7 +195,8 @@ class Worker:
             return Reply(value=late_requests)
         if query.what == OPEN:
             connections = [
-                (connection, list(islice(connection.waiting, MAX_UNANSWERED))) for connection in inspector.open_now()
+                (connection, list(islice(connection.waiting, MAX_UNANSWERED)))
+                for connection in inspector.open_connections()
             ]
             return Reply(
                 value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections]

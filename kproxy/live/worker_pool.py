@@ -236,8 +236,8 @@ class WorkerPool:
         """Yield late responses, like `Inspector.still_waiting`."""
         return iter([exchange for exchanges in self._ask(WAITING, at, value=repeat_reported) for exchange in exchanges])
 
-    def open_now(self) -> Iterator[OpenConnection]:
-        """Yield the open connections, like `Inspector.open_now`."""
+    def open_connections(self) -> Iterator[OpenConnection]:
+        """Yield the open connections, like `Inspector.open_connections`."""
         connections = {
             int(connection.opened.connection_id.rpartition("-")[2]): connection._replace(waiting=iter(waiting))
             for worker_connections in self._ask(OPEN, self._at)

@@ -48,7 +48,7 @@ class AnalysedInputs:
         """Attribute the next counts to the input `name`. The same name may be used again."""
         self._current = self.files.setdefault(name, Counts())
 
-    def packet_count(self, count: int) -> None:
+    def add_packets(self, count: int) -> None:
         """Add the number of packets of a capture."""
         self._current.packets = (self._current.packets or 0) + count
 

@@ -28,7 +28,7 @@ _UNREADABLE: Final = (
 _NO_BROKER: Final = "the broker cannot be reached"
 
 #: What the statuses mean for each command, and for the relay.
-OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
+STATUSES_BY_COMMAND: Final[dict[str, dict[int, str]]] = {
     "relay": {
         CLEAN: "stopped by Ctrl-C or SIGTERM",
         FINDINGS: "stopped, and there was a finding of at least --fail-on",
@@ -118,14 +118,14 @@ This page is generated: `python -m kproxy.outputs.exit_statuses docs/exit-codes.
 
 def sentence(command: str) -> str:
     """Return the statuses of a command, for the end of its help."""
-    text = ", ".join(f"{status} {meaning}" for status, meaning in OF_COMMANDS[command].items())
+    text = ", ".join(f"{status} {meaning}" for status, meaning in STATUSES_BY_COMMAND[command].items())
     return "\n" + textwrap.fill(f"exit status: {text}", 118, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def table() -> str:
     """Return all statuses as text: what each means in general, then for each command."""
     lines = [f"{status:>3}  {meaning}" for status, meaning in MEANINGS.items()]
-    for command, statuses in OF_COMMANDS.items():
+    for command, statuses in STATUSES_BY_COMMAND.items():
         lines += ["", f"kproxy {command}" if command != "relay" else "kproxy --listen ... (the relay)"]
         for status, meaning in statuses.items():
             lines += textwrap.wrap(meaning, 100, initial_indent=f"{status:>5}  ", subsequent_indent=" " * 7)
@@ -140,7 +140,7 @@ def markdown() -> str:
     rows = "".join(
         f"| `{command if command != 'relay' else '--listen ...'}` | "
         f"{' | '.join(statuses.get(status, '') for status in columns)} |\n"
-        for command, statuses in OF_COMMANDS.items()
+        for command, statuses in STATUSES_BY_COMMAND.items()
     )
     return f"{_PREFACE}\n| status | meaning |\n|---|---|\n{general}\n## By command\n\n{head}{rows}"
 

@@ -55,7 +55,7 @@ class Output(ABC):
     def end(self, packets: int | None = None) -> None:
         """End the input. `packets` is the number of packets of a capture."""
         if packets is not None:
-            self.analysed.packet_count(packets)
+            self.analysed.add_packets(packets)
 
     def note(self, sentence: str) -> None:  # noqa: B027  # most outputs need nothing here
         """Add a sentence for the user about the input."""

@@ -226,7 +226,7 @@ class TextOutput:
         if line.transactional_id:
             yield f"transaction {safe(line.transactional_id)}  ", ""
         if line.topics:
-            yield topics(line.topics) + "  ", "topic"
+            yield topics_text(line.topics) + "  ", "topic"
         if isinstance(line, RequestLine):
             if line.acks is not None:
                 yield f"acks={line.acks}  ", "dim"
@@ -305,7 +305,7 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
     )
 
 
-def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
+def topics_text(entries: list[TopicEntry], maximum: int = 3) -> str:
     """Return the topics of a frame as text: ``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
     texts = []
     for entry in entries[:maximum]:

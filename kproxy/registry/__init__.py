@@ -15,7 +15,7 @@ class SchemaSource(Protocol):
         """Return the schema with each of these keys or, as a sentence, why there is none. Never raise."""
 
 
-class Sources:
+class SchemaSources:
     """Several sources: the first one that has a schema supplies it; if none has it, the last one gives the reason."""
 
     def __init__(self, sources: Iterable[SchemaSource]) -> None:

@@ -26,7 +26,7 @@ from kproxy.capture.inputs import NO_INPUT, input_files
 from kproxy.spark.ingest.arrow import Batches, text_batches
 from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path, uri_of
 from kproxy.spark.ingest.hours import hour_of, next_hour
-from kproxy.spark.ingest.open_traces import read_between, sizes_below
+from kproxy.spark.ingest.open_traces import read_between, sizes_by_path
 from kproxy.spark.ingest.schema import ROW, TEXT
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _StreamReader(DataSourceStreamReader):
         return ReadMaxFiles(1)  # not all at once
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
-        sizes = sizes_below(self._directory)
+        sizes = sizes_by_path(self._directory)
         if self._first_hour is not None:
             sizes = {
                 name: size for name, size in sizes.items() if (hour_of(name) or self._first_hour) >= self._first_hour

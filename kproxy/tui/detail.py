@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.detail import FrameDetail, build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.control.protocol import LateResponse
@@ -251,8 +251,8 @@ class DetailPane(Vertical):
 def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     request, response = exchange.request, exchange.response
     return (
-        side(request) if request is not None else None,
-        side(response, request) if response is not None else None,
+        build_frame_detail(request) if request is not None else None,
+        build_frame_detail(response, request) if response is not None else None,
     )
 
 

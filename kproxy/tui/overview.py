@@ -253,12 +253,12 @@ def latency_cell(us: int | None, *, slow: int = 1_000_000) -> Cell:
     return [(duration(us), "warning" if us is not None and us >= slow else "")]
 
 
-def count(number: int, style: str = "") -> Cell:
+def count_cell(number: int, style: str = "") -> Cell:
     """Return a number; empty for 0."""
     return [(f"{number:,}", style)] if number else []
 
 
-def bars(counts: Sequence[int], width: int) -> str:
+def sparkline(counts: Sequence[int], width: int) -> str:
     """Return a sparkline of the last `width` counts; the highest is a full block."""
     visible = list(counts)[-width:]
     highest = max(visible, default=0)

@@ -40,7 +40,7 @@ class AccessControl:
         """Whether this is the token; compares in constant time."""
         return token is not None and secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
-    def is_open_to(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+    def has_token(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
         """Whether a request has the token, in its URL or its cookie."""
         return self.is_key(query.get(TOKEN)) or self.is_key(cookies.get(self.cookie))
 

@@ -71,8 +71,8 @@ class WebServer:
         chosen: The filter with which a page begins.
     """
 
-    def __init__(self, session: BrowseSession, access: AccessControl, chosen: str = "") -> None:
-        self._session, self._access, self._chosen = session, access, chosen
+    def __init__(self, session: BrowseSession, access: AccessControl, initial_filter: str = "") -> None:
+        self._session, self._access, self._chosen = session, access, initial_filter
         self._views = Views(session)
         self._pictures = Pictures()
         self._windows: set[web.WebSocketResponse] = set()
@@ -130,7 +130,7 @@ class WebServer:
         """Reject requests without access, and requests from pages of other servers."""
         if not self._access.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
-        if not self._access.is_open_to(request.query if request.path == "/" else {}, request.cookies):
+        if not self._access.has_token(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
                 text="Open the address that kproxy web printed, including its token, which is new on every start.\n"
             )

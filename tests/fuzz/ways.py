@@ -70,7 +70,7 @@ def run_inspector(seed: str, count: int, watch: Watch) -> None:
                 for line in _inspect_frame(inspector, number, direction, frame, random, now):
                     encode_line(line)
         if random.random() < _RARE:
-            for connection in inspector.open_now():
+            for connection in inspector.open_connections():
                 list(connection.waiting)
             list(inspector.still_waiting(at=now))
 

@@ -341,7 +341,7 @@ def _encode_text(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def told(text: str) -> list[Line]:
+def lines_of_story(text: str) -> list[Line]:
     """Return the trace lines of a story."""
     teller = Teller()
     teller.tell(text)
@@ -351,7 +351,7 @@ def told(text: str) -> list[Line]:
 def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingLine]:
     """Return the findings of a story in order, limited to the rule `code` if given."""
     all_findings: list[FindingEntry | FindingLine] = []
-    for line in told(text):
+    for line in lines_of_story(text):
         if isinstance(line, FindingLine):
             all_findings.append(line)
         elif isinstance(line, RequestLine | ResponseLine):

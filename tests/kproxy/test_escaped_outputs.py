@@ -261,7 +261,7 @@ def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> No
         with proxy.connect() as client:
             client.sendall(frame)
             assert client.recv(65536)
-        proxy.wait_until_said("health and metrics on ")
+        proxy.wait_for_message("health and metrics on ")
         address = re.search(r"http://([^:]+):(\d+)", proxy.said[-1])
         assert address
         with socket.create_connection((address[1], int(address[2])), timeout=10) as http:

@@ -23,7 +23,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.capture_results import DATA, findings_of
 
 #: (capture, code) -> why the finding is correct.
-RIGHT = {
+CORRECT_FINDINGS = {
     ("confluent-3.9.1", "L010"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
     ("confluent-4.3.1", "L010"): "the same",
     ("sasl-scram256-confluent-4.3.1", "L010"): "the same",
@@ -44,7 +44,7 @@ def test_real_captures_have_no_findings(path: Path) -> None:
     reported = [
         f"{finding.code} {finding.message}"
         for _, finding in findings_of(path)
-        if finding.severity != "info" and (name, finding.code) not in RIGHT
+        if finding.severity != "info" and (name, finding.code) not in CORRECT_FINDINGS
     ]
     assert reported == []
 

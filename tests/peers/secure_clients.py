@@ -85,7 +85,7 @@ def _java_command(tools: Tools, login: Login, directory: Path) -> list[str]:
     if not tools.release.startswith("3."):
         names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
         arguments = [option for name, value in zip(names, arguments, strict=True) for option in (f"--{name}", value)]
-    allowed_urls = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed_urls.urls={_token_file(login, directory).as_uri()}"
+    allowed_urls = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
     return tools.command("end-to-end-latency", *arguments, jvm=[allowed_urls, *login.jvm])
 
 

@@ -117,7 +117,7 @@ class SecureCluster:
         if number == 1:
             properties |= self._special_listener_settings()
         jwks = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks.as_uri()}"
-        security_file = self._directory / "security_file-tls.security"
+        security_file = self._directory / "old-tls.security"
         security_file.write_text("jdk.tls.disabledAlgorithms=\n")
         jvm = [jwks, f"-Djava.security.properties={security_file}"]
         directory = self._directory / f"node{number}"

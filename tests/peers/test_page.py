@@ -21,7 +21,7 @@ from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
-from tests.kproxy.html.filters import lines, match_results, sample_texts, script
+from tests.kproxy.html.filters import lines, match_results, match_results_script, sample_texts
 from tests.kproxy.html.pages import page_of
 from tests.peers.browser import BasicTab as Tab
 from tests.peers.browser import browser, executable
@@ -106,7 +106,7 @@ def test_page_opens_with_the_causes(tab: Tab, tmp_path: Path) -> None:
 
 def test_filters_match_the_same_lines_as_on_the_command_line(tab: Tab) -> None:
     texts, sample = sample_texts(), lines()
-    page_results = tab.run(script(texts, sample))
+    page_results = tab.run(match_results_script(texts, sample))
     for text, expected, actual in zip(texts, match_results(texts, sample), page_results, strict=True):
         assert actual == expected, text
 

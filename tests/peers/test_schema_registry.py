@@ -25,7 +25,7 @@ from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
@@ -168,7 +168,7 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
 
 def decode_produced_records(trace: Path) -> list[dict[str, Any]]:
     """Return the records in Produce requests, decoded only with schemas from frames in the same trace."""
-    inspector = Inspector("again", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
+    inspector = Inspector("again", Detail.FULL, record_values=RecordValues(SchemaSources([]), Masks(())))
     connection_numbers: dict[str, int] = {}
     lines: list[Any] = []
     for line in read_lines(trace):

@@ -1,4 +1,4 @@
-"""`kproxy tui` in a real terminal: its sources, its start_proxy and its end."""
+"""`kproxy tui` in a real terminal: its sources, its start and its end."""
 
 from __future__ import annotations
 

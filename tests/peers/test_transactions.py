@@ -1,4 +1,4 @@
-"""Transactions of librdkafka and Java that block consumers, fence each other or abort are reported_codes.
+"""Transactions of librdkafka and Java that block consumers, fence each other or abort are reported.
 
 Correct transactions are not. Kafka 4.3.1 and its client use version 2 of the transaction protocol (KIP-890), all others
 version 1.

@@ -66,7 +66,7 @@ def join_without_sync(
         body = event.message.body
         if event.message.api != "JoinGroup":
             for entry in (body, *body.get("members", ())):  # LeaveGroup v3 and later lists members
-                connection.met("S013", (body["group_id"], entry.get("member_id")))
+                connection.meet_deadline("S013", (body["group_id"], entry.get("member_id")))
     elif (message := event.message) and message.api == "JoinGroup" and message.body["error_code"] == 0:
         request_body = event.request_body
         if request_body is None:

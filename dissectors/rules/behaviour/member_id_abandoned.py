@@ -99,17 +99,17 @@ def member_id_abandoned(
     if isinstance(event, ConnectionEnded):
         if event.by == "client":
             for key in issued:
-                connection.met("S014", key)
+                connection.meet_deadline("S014", key)
     elif isinstance(event, RequestReceived):
         body = event.message.body
         group = body.get("group_id", "")
         for entry in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later lists members
-            connection.met("S014", (group, entry.get("member_id")))
+            connection.meet_deadline("S014", (group, entry.get("member_id")))
             issued.pop((group, entry.get("member_id", "")), None)
         unused_ids = [key for key in issued if key[0] == group]
         if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused_ids) >= UNUSED_THRESHOLD:
             for key in unused_ids:
-                connection.met("S014", key)
+                connection.meet_deadline("S014", key)
                 del issued[key]
             yield Problem(
                 f"group {group!r} gave client {event.message.client_id!r} member ids {unused_ids[0][1]!r} and "

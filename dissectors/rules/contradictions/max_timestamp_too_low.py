@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.formats import DELETE_HORIZON, TIMESTAMP_TYPE
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data
+from dissectors.trackers.record_data import RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
@@ -74,9 +74,10 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
                 continue
             start, end = _MAX_TIMESTAMP_SPAN
             yield Problem(
-                f"{label(part.topic_partition, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, but the "
+                f"{label(part.topic_partition, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, "
+                "but the "
                 f"first record has timestamp {batch.base_timestamp}",
-                **problem_place(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
+                **problem_location(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
                 hint="fix the writer of the batch: max_timestamp is the highest timestamp of its records",
                 blame="client" if isinstance(event, RequestReceived) else "broker",
                 severity=Severity.INFO if isinstance(event, RequestReceived) else None,

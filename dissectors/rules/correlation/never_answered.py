@@ -14,7 +14,7 @@ from dissectors.trackers.in_flight import OVERDUE_OTHER, OVERTAKEN_DEADLINE, InF
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
-from dissectors.trackers.waits import wait_of
+from dissectors.trackers.waits import explain_wait
 
 _MS = 1_000_000
 
@@ -117,7 +117,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if isinstance(event, DeadlinePassed):
         late_requests = connection.state(InFlight).take_overdue(OVERDUE_OTHER, event.at, connection)
         if late_requests:
-            wait = wait_of(late_requests[0], event.at, connection)
+            wait = explain_wait(late_requests[0], event.at, connection)
             yield Problem(
                 f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)}: "
                 f"{wait.text}",

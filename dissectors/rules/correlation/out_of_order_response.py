@@ -80,7 +80,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/redpanda-data/redpanda/issues/25636
     https://github.com/IBM/sarama/issues/992
     """
-    overtaking = connection.state(InFlight).late_after
+    overtaking = connection.state(InFlight).overtaken_by
     if overtaking is None or event.request is None:
         return
     yield Problem(

@@ -12,7 +12,7 @@ from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import LATE_AFTER, LATE_DEADLINE, InFlight, request_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.waits import wait_of
+from dissectors.trackers.waits import explain_wait
 
 
 @rule(
@@ -64,7 +64,7 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     """
     request = connection.state(InFlight).take_late_request(event.at, connection)
     if request is not None:
-        waited, wait = duration(event.at - request.at), wait_of(request, event.at, connection)
+        waited, wait = duration(event.at - request.at), explain_wait(request, event.at, connection)
         yield Problem(
             f"{request_text(request)} has waited {waited} for its response: {wait.text}",
             hint="find out why the server does not answer it; what the client sends on this connection waits behind it",

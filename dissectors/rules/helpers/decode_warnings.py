@@ -28,12 +28,12 @@ def is_unexplained(message: Message, kind: str) -> bool:
     return message.diagnosis is None or message.diagnosis.edit.kind == "truncated"
 
 
-def warning_place(message: Message, warning: DecodeWarning) -> ProblemLocation:
+def warning_location(message: Message, warning: DecodeWarning) -> ProblemLocation:
     """Return the path and byte range of a decode warning."""
     return ProblemLocation(path=_path_text(message, warning.path), start=warning.start, end=warning.end)
 
 
-def error_place(message: Message) -> ProblemLocation:
+def error_location(message: Message) -> ProblemLocation:
     """Return the path and byte range of the number (a length, count or tag) at which decoding stopped."""
     error = message.error
     assert error is not None

@@ -144,7 +144,7 @@ def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | N
     return None
 
 
-def payloads_departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
+def payloads_with_same_edit(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
     """Yield the payloads, within the first `MAX_COMPARED` bytes, that another payload's edit also explains."""
     remaining = MAX_COMPARED
     for payload in payloads:

@@ -13,7 +13,7 @@ def is_from_client(event: RequestReceived | ResponseReceived | TokenReceived) ->
     return isinstance(event, RequestReceived)
 
 
-def token_place(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemLocation:
+def token_location(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemLocation:
     """Return where the SASL message is in its frame, or no location if the frame has no fields."""
     if isinstance(event, TokenReceived) or event.message is None:
         return {}

@@ -15,7 +15,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import departure
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_place, record_data
+from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -79,7 +79,7 @@ def coordinator_record_layout(
                 batch = partition_data.batches[index]
                 problem = Problem(
                     f"{label(partition_data.topic_partition, connection)}, batch {index}: {diagnosis.edit}",
-                    **problem_place(event, partition_data, batch.start, batch.end, str(index)),
+                    **problem_location(event, partition_data, batch.start, batch.end, str(index)),
                     hint=_hint(name, diagnosis.edit),
                     blame="client" if message.is_request or _is_member_payload(diagnosis.edit) else "broker",
                     severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,

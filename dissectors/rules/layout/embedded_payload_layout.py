@@ -15,7 +15,7 @@ from dissectors.rules.helpers.group_payloads import (
     GroupPayload,
     group_payloads,
     payload_departure,
-    payloads_departing_likewise,
+    payloads_with_same_edit,
 )
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
@@ -99,7 +99,7 @@ def embedded_payload_layout(
             continue
         if (diagnosis := payload_departure(message, payload)) is None:
             continue
-        similar_payloads = [payload, *payloads_departing_likewise(payloads, diagnosis.edit)]
+        similar_payloads = [payload, *payloads_with_same_edit(payloads, diagnosis.edit)]
         for similar_payload in similar_payloads:
             groups.reported[similar_payload.data] = None
         count_note = f", in {len(similar_payloads)} payloads of this frame" if len(similar_payloads) > 1 else ""

@@ -83,7 +83,7 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     if message is None:
         return
-    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+    for partition in connection.state(RepeatedBatches).stuck_partitions(event, connection):
         contents = partition.contents
         if contents is None or contents.newest >= partition.offset:
             continue
@@ -95,7 +95,8 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
             batch_note = "whose other records are of aborted transactions"
         next_offset = contents.last + 1
         yield Problem(
-            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} got the batch "
+            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} got "
+            "the batch "
             f"{contents.first}..{contents.last} (base_offset + last_offset_delta), {batch_note}: the client must "
             f"continue at {next_offset}",
             **locate(message, *partition.where, "records"),

@@ -167,7 +167,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
     message = event.message
     if message is None:
         return
-    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+    for partition in connection.state(RepeatedBatches).stuck_partitions(event, connection):
         contents, elapsed = partition.contents, event.at - partition.since
         if (
             contents is None

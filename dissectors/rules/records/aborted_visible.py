@@ -11,7 +11,7 @@ from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, problem_place, record_data
+from dissectors.trackers.record_data import PartitionData, RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -73,11 +73,12 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
         if unlisted is not None:
             index, batch = unlisted
             yield Problem(
-                f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
+                f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} belongs to a "
+                "transaction "
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
                 "fetch does "
                 "not list it",
-                **problem_place(event, part, batch.start, batch.end, str(index)),
+                **problem_location(event, part, batch.start, batch.end, str(index)),
                 hint="list every aborted transaction that overlaps the fetched range, with its first offset",
                 cause=part.topic_partition[0],
             )

@@ -12,7 +12,7 @@ from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, faults_of_kind, problem_place
+from dissectors.trackers.record_data import PartitionData, RecordData, faults_of_kind, problem_location
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -80,7 +80,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
             f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
             f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
-            **problem_place(event, part, start, start + 4, str(index), "crc"),
+            **problem_location(event, part, start, start + 4, str(index), "crc"),
             hint="compare both batches field by field: consumers lose what the server leaves out",
             expected=f"0x{produced.crc:08x}",
             got=f"0x{batch.crc:08x}",

@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data
+from dissectors.trackers.record_data import RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -68,7 +68,7 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
                 f"{label(part.topic_partition, connection)}: {part.cut_off} bytes of a partial batch and no complete "
                 "one; Fetch "
                 f"v{message.version} must return the first batch whole",
-                **problem_place(event, part, 0, part.cut_off, "0"),
+                **problem_location(event, part, 0, part.cut_off, "0"),
                 hint="send the first batch whole even if it exceeds partition_max_bytes and max_bytes",
                 cause=part.topic_partition[0],
             )

@@ -104,7 +104,9 @@ def gave_up(
                 connection.run.subscribe("E005", api=api)
         return
     if isinstance(event, ConnectionEnded):
-        if clients.get(key) == connection.connection_id and (deadline := connection.run.deadlines.met(("E005", key))):
+        if clients.get(key) == connection.connection_id and (
+            deadline := connection.run.deadlines.meet_deadline(("E005", key))
+        ):
             del clients[key]
             yield _problem("closed its connection after its", deadline.about)
         return

@@ -215,7 +215,7 @@ def _note_request(sent_api: str, connection: ConnectionState, pending: _PendingR
     client = client_key(connection)
     for api in (sent_api, *(name for name, alternatives in _ALTERNATIVE_APIS.items() if sent_api in alternatives)):
         if pending.take((client, api)) is not None:
-            connection.met("E006", (client, api))
+            connection.meet_deadline("E006", (client, api))
             _unsubscribe(api, connection, pending)
 
 
@@ -235,7 +235,7 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
             connection.expect("E006", key, by=deadline, about=refused_request._replace(has_ended=True))
         else:  # it is no longer observed
             pending.take(key)
-            connection.met("E006", key)
+            connection.meet_deadline("E006", key)
             _unsubscribe(key[1], connection, pending)
 
 

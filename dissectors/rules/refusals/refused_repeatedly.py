@@ -193,7 +193,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
         severity = _severity(streak, lasting_errors[0], event.at, connection)
         problem = _problem(event, streak, lasting_errors, severity, connection)
         if due <= event.at:
-            connection.met("E002", (key, code))
+            connection.meet_deadline("E002", (key, code))
             streak.severity = severity
             yield problem
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.sasl_messages import is_from_client, token_place
+from dissectors.rules.helpers.sasl_messages import is_from_client, token_location
 from dissectors.sasl.messages import ScramClientFirst
 from dissectors.sasl.scram import UNESCAPED
 from dissectors.trackers.authentication import Authentication, SaslPhase
@@ -102,5 +102,5 @@ def sasl_message_malformed(
             hint=hint,
             blame=blame,
             cause=f"{mechanism} {problem}",
-            **token_place(event),
+            **token_location(event),
         )

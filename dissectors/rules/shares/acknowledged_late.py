@@ -125,7 +125,8 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
         if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
                 f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
-                f"of {label(acknowledgement.topic_partition, connection)} in share group {group!r} (INVALID_RECORD_STATE): "
+                f"of {label(acknowledgement.topic_partition, connection)} in share group {group!r} "
+                "(INVALID_RECORD_STATE): "
                 f"{reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "

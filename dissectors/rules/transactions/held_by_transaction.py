@@ -145,7 +145,7 @@ def held_by_transaction(
     held_by_connection, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
     if isinstance(event, ConnectionEnded):
         for topic_partition in held_by_connection.pop(key, ()):
-            connection.met(_CODE, (key, topic_partition))
+            connection.meet_deadline(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
         topic_partition, fetches = event.about, connection.state(Fetches)
         held = held_by_connection.get(key, {}).get(topic_partition)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dissectors.schemas.importer import codes
-from dissectors.schemas.importer.definitions import RANGES, Field, Message, read
+from dissectors.schemas.importer.definitions import RANGES, Field, Message, read_definition
 from dissectors.schemas.importer.kips import Kips, kips
 from dissectors.schemas.importer.union import union
 from dissectors.schemas.versions import VersionRange
@@ -71,7 +71,7 @@ class SchemaData:
         }
 
 
-def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
+def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     """Merge releases, oldest first; if they differ, the newer one wins.
 
     Returns:
@@ -104,7 +104,7 @@ def _messages(release: Release) -> dict[str, Message]:
     messages: dict[str, Message] = {}
     for component, text in release.definitions:
         try:
-            message = read(text, component, release.name)
+            message = read_definition(text, component, release.name)
         except (KeyError, ValueError) as error:
             raise ValueError(f"a definition in {component} {release.name} cannot be read: {error!r}") from error
         if message is not None:

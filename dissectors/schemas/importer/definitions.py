@@ -25,7 +25,7 @@ def parse(text: str) -> dict[str, Any]:
     return parsed
 
 
-def read(text: str, component: str, release: str) -> Message | None:
+def read_definition(text: str, component: str, release: str) -> Message | None:
     """Read one definition file of one release; return None if the release has removed the message.
 
     Args:

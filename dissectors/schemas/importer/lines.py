@@ -40,7 +40,7 @@ def parse(content: bytes) -> list[Row]:
     return rows
 
 
-def united(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+def merge_rows(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """Return the present rows merged with new rows, which replace rows of the same line."""
     by_line = {row["line"]: row for row in (*present, *rows)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]

@@ -36,7 +36,9 @@ def _describe(request: Request, transactional_id: str) -> Mapping[str, Any]:
             raise ApiError(Error.TRANSACTIONAL_ID_NOT_FOUND)
     except ApiError as api_error:
         return {"transactional_id": transactional_id, "error_code": api_error.error}
-    topic_partitions = transaction.partitions | {offsets_partition(request.cluster, group) for group in transaction.groups}
+    topic_partitions = transaction.partitions | {
+        offsets_partition(request.cluster, group) for group in transaction.groups
+    }
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state,

@@ -141,7 +141,7 @@ class PartitionReader:
         end = log.last_stable_offset if self._is_read_committed else log.high_watermark
         limit = min(limit, requested.max_bytes)
         at_least_one |= self._request.version < _ONE_BATCH_FROM  # truncated later
-        batches = log.read(requested.offset, end, limit, one_at_least=at_least_one)
+        batches = log.read(requested.offset, end, limit, at_least_one=at_least_one)
         result: dict[str, Any] = {
             "partition_index": partition.index,
             "error_code": Error.NONE,

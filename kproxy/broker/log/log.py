@@ -133,19 +133,19 @@ class Log:
         """Return the aborted transactions with records from `start` to below `end`, sorted by their end."""
         return self.producers.aborted(start, end)
 
-    def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[StoredBatch]:
+    def read(self, offset: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[StoredBatch]:
         """Return whole batches of at most `max_bytes` in total, from the one that contains `offset` up to `end`.
 
         Args:
             offset: First offset.
             end: One past the last offset.
             max_bytes: Limit for all batches.
-            one_at_least: Whether to return the first batch even if it is larger.
+            at_least_one: Whether to return the first batch even if it is larger.
         """
         batches: list[StoredBatch] = []
         for batch in self.batches(offset, end):
             max_bytes -= len(batch.data)
-            if max_bytes < 0 and (batches or not one_at_least):
+            if max_bytes < 0 and (batches or not at_least_one):
                 break
             batches.append(batch)
         return batches

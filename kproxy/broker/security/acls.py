@@ -80,7 +80,7 @@ class AclFilter(NamedTuple):
         )
 
 
-def closes_connection(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
+def close_on_unknown_code(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
     """Close the session, as Kafka does, if an entry has the code 0 (UNKNOWN); return whether the session will close.
 
     Kafka's clients cannot send that code, and its brokers cannot decode a request with it

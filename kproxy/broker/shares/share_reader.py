@@ -127,7 +127,7 @@ class ShareReader:
             share.move_start(log.start_offset)
         read.offset = share.next_offset
         end = log.last_stable_offset if self._is_read_committed else log.high_watermark
-        read.batches = log.read(read.offset, end, limit, one_at_least=at_least_one)
+        read.batches = log.read(read.offset, end, limit, at_least_one=at_least_one)
 
     def _acquire(self, read: ShareRead, records: int) -> list[AcquiredRange]:
         body = self._request.body

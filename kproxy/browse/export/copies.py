@@ -14,7 +14,7 @@ from kproxy.escaping import markdown_code as _code
 from kproxy.escaping import shell_word, terminal_lines
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.text import topics
+from kproxy.outputs.text import topics_text
 from kproxy.trace.encoding import as_mapping, encode_json
 from kproxy.trace.formatting import duration
 from kproxy.trace.lines import RequestLine, ResponseLine
@@ -82,7 +82,7 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         ("time", line.ts),
         ("connection", f"{frame.client} -> {frame.server}"),
         ("client id", frame.client_id or ""),
-        ("about", topics(frame.topics)),
+        ("about", topics_text(frame.topics)),
         ("group", frame.group_id or ""),
         ("latency", duration(exchange.response.latency_us) if exchange.response else "no response"),
         ("errors", ", ".join(error.name for error in exchange.response.errors) if exchange.response else ""),

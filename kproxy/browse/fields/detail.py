@@ -57,7 +57,7 @@ class FrameDetail:
         return ancestors(self.fields, path)
 
 
-def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
+def build_frame_detail(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     """Build the details of a frame. Never raises; record data is decoded only when it is opened.
 
     Args:

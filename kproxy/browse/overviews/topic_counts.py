@@ -24,7 +24,7 @@ MAX_CODECS = 16
 class TopicTraffic:
     """Counts the traffic of one direction: written or read."""
 
-    records_each: RateSeries
+    records_series: RateSeries
     requests: int = 0
     empty: int = 0
     records: int = 0
@@ -42,7 +42,7 @@ class TopicTraffic:
             return
         self.bytes += size
         self.records += records
-        self.records_each.add(records)
+        self.records_series.add(records)
         self.batches += entry.batches or 0
         compression = self.compression
         for codec in entry.compression:
@@ -57,11 +57,11 @@ class TopicTraffic:
         self.refused_records += records
         self.bytes = max(0, self.bytes - size)
         self.records = max(0, self.records - records)
-        self.records_each.take_back(records)
+        self.records_series.take_back(records)
 
     def merge(self, other: TopicTraffic) -> None:
         """Add the counts of another counter."""
-        self.records_each.merge(other.records_each)
+        self.records_series.merge(other.records_series)
         self.requests += other.requests
         self.empty += other.empty
         self.records += other.records
@@ -75,7 +75,7 @@ class TopicTraffic:
 
     def row(self, clock: RateClock, now: int) -> Traffic:
         """Return the counts, with rates up to `now` (ns)."""
-        minute = clock.minute(self.records_each, now=now)
+        minute = clock.minute(self.records_series, now=now)
         return Traffic(
             requests=self.requests,
             empty=self.empty,
@@ -87,7 +87,7 @@ class TopicTraffic:
             compression=sorted_by_count(self.compression),
             records_rate=clock.rate(minute, now),
             minute=minute,
-            all_time=clock.all_time(self.records_each),
+            all_time=clock.all_time(self.records_series),
         )
 
 

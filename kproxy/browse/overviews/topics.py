@@ -215,7 +215,7 @@ class TopicsOverview:
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:
-            self._clock.forget(side.records_each)
+            self._clock.forget(side.records_series)
 
     def _record_names(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
         """Record the names of topic ids; move counts kept under an id to its name."""

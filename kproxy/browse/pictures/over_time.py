@@ -24,7 +24,9 @@ _MAX_NAMES: Final = 6
 _STEP: Final = 4_096
 
 
-def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -> Generator[None, None, dict[str, Any]]:
+def over_time(
+    session: BrowseSession, view: SessionView, api: str, part_count: int
+) -> Generator[None, None, dict[str, Any]]:
     """Count in steps; a million rows take 2 s of CPU, and 31 MB for their latencies.
 
     An exchange counts at the time when it was complete, which a filter on ``ts`` compares; a request without a response
@@ -34,7 +36,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         session: The session.
         view: The view whose rows are counted.
         api: The API whose latencies are counted; all APIs if empty.
-        parts: Number of parts to divide the time into.
+        part_count: Number of parts to divide the time into.
 
     Returns:
         ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
@@ -61,13 +63,13 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         by_client[index.client[entry]] += size
         by_broker[index.servers.get(index.connection[entry], "")] += size
     start = start if apis else 0
-    width = max(1, -(-(end - start + 1) // parts))
+    width = max(1, -(-(end - start + 1) // part_count))
     clients = _rank({index.clients[number]: count for number, count in by_client.items()})
     brokers = _rank(by_broker)
-    client_bytes = {name: [0] * parts for name, _ in clients[:_MAX_NAMES]}
-    broker_bytes = {name: [0] * parts for name, _ in brokers[:_MAX_NAMES]}
-    errors, unanswered = [0] * parts, [0] * parts
-    latencies: list[list[int]] = [[] for _ in range(parts)]
+    client_bytes = {name: [0] * part_count for name, _ in clients[:_MAX_NAMES]}
+    broker_bytes = {name: [0] * part_count for name, _ in brokers[:_MAX_NAMES]}
+    errors, unanswered = [0] * part_count, [0] * part_count
+    latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
     keys = {key for key in apis if not api or _name(key) == api}
     for number, row in enumerate(rows):
@@ -77,7 +79,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         if entry < 0 or (state := index.state[entry]) == RowState.EVENT:
             continue
         # A response may have arrived since the first pass.
-        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
         errors[part] += index.errors[entry]
         unanswered[part] += state in (RowState.UNANSWERED, RowState.WAITING)
         size = index.size[entry]
@@ -96,7 +98,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
     return {
         "from": start,
         "width": width,
-        "parts": parts,
+        "parts": part_count,
         "apis": _rank(_count_by_name(apis)),
         "bounds": BOUNDS,
         "heat": [[part, level, count] for (part, level), count in sorted(heat.items())],

@@ -29,13 +29,15 @@ _STEP_OF_LINES: Final = 64
 TopicKey = tuple[str, str]
 
 
-def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> Generator[None, None, dict[str, Any]]:
+def topics_over_time(
+    session: BrowseSession, view: SessionView, part_count: int
+) -> Generator[None, None, dict[str, Any]]:
     """Count in steps; each Produce, Fetch or ShareFetch exchange takes 8 us of CPU, because its lines are parsed.
 
     Args:
         session: The session.
         view: The view whose rows are counted.
-        parts: Number of parts to divide the time into, as in `over_time`.
+        part_count: Number of parts to divide the time into, as in `over_time`.
 
     Returns:
         ``from``, ``width``, ``parts`` as in `over_time`; ``series`` by ``produced`` and ``fetched``: ``names``, pairs
@@ -54,7 +56,7 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             at = completed_at(index, entry)
             start, end = min(start, at), max(end, at)
     start = min(start, end)
-    width = max(1, -(-(end - start + 1) // parts))
+    width = max(1, -(-(end - start + 1) // part_count))
     sizes: dict[str, dict[TopicKey, Counter[int]]] = {"produced": {}, "fetched": {}}
     lags: dict[tuple[str, str, int], dict[int, int]] = {}
     number = 0
@@ -69,7 +71,7 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             yield
             if (entry := row - index.first) < 0:
                 continue
-        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
         for topic in _topics(session, row):
             key = _key(topic)
             if topic.bytes:
@@ -81,11 +83,13 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
     return {
         "from": start,
         "width": width,
-        "parts": parts,
+        "parts": part_count,
         "series": {
-            name: _series(topics, _highest(totals[name], _MAX_TOPICS), parts, 0) for name, topics in sizes.items()
+            name: _series(topics, _highest(totals[name], _MAX_TOPICS), part_count, 0) for name, topics in sizes.items()
         },
-        "lag": _series(lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), parts),
+        "lag": _series(
+            lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), part_count
+        ),
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.outputs.text import Piece, topics
+from kproxy.outputs.text import Piece, topics_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -33,7 +33,7 @@ def subject(exchange: Exchange) -> Cell:
     if frame.transactional_id:
         pieces.append((f"transaction {safe(frame.transactional_id)}  ", ""))
     if frame.topics:
-        pieces.append((topics(frame.topics), "topic"))
+        pieces.append((topics_text(frame.topics), "topic"))
     if frame.software_name:
         pieces.append((safe(f"{frame.software_name} {frame.software_version or ''}"), "dim"))
     if not pieces and frame.not_decoded:

@@ -29,7 +29,7 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
     from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
 
-    files = find_files(spark, args.traces, empty=warn_empty)
+    files = find_files(spark, args.traces, on_empty=warn_empty)
     for file in grown_files(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, f"convert {len(files)} files"):

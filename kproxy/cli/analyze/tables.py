@@ -50,7 +50,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         with progress(spark, "read"):
             opened = open_lines(
                 spark, args.traces, capture_options(args), period=with_history, where=condition(selection),
-                on_batch=partial(warn_unread, damage), empty=warn_empty,
+                on_batch=partial(warn_unread, damage), on_empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
             rows = lines.rows if with_history == period else lines.rows.where(period.column())

@@ -54,7 +54,7 @@ def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
     except FileNotFoundError:
         if not growing:
             raise
-        file = Path(whole_name(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its name by now
+        file = Path(final_path(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its name by now
     with file:
         yield from decode(file, str(path), options, growing=growing)
 
@@ -74,13 +74,13 @@ def is_growing(path: str) -> bool:
     return path.endswith(".part")
 
 
-def whole_name(path: str) -> str:
+def final_path(path: str) -> str:
     """Return the path or URI that a growing trace will have when it is complete."""
     folder, _, name = path.rpartition("/")
     return f"{folder}{'/' * bool(folder)}{name.removeprefix('.').removesuffix('.part')}"
 
 
-def part_of(path: Path) -> Path:
+def growing_path(path: Path) -> Path:
     """Return the path that a trace has while it is being written."""
     return path.with_name(f".{path.name}.part")
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
 from kproxy.errors import UserError
-from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
+from kproxy.spark.ingest.decode import final_path, is_growing, local_path, uri_of
 from kproxy.spark.ingest.local_files import files_below, glob_paths, local_input, local_output
 from kproxy.spark.session.embedded_engine import is_embedded
 from kproxy.trace.reader import SUFFIXES
@@ -43,12 +43,12 @@ def find_files(
     paths: Iterable[str],
     *,
     growing: bool = False,
-    empty: Callable[[str], object] = lambda path: None,
+    on_empty: Callable[[str], object] = lambda path: None,
 ) -> list[File]:
     """Return the files of traces and captures at or below paths and globs, without duplicates, sorted by URI.
 
-    With `growing`, traces that are being written in local directories are included. `empty` is called with the path of
-    each file of 0 bytes; these files are left out. Without a classic session of Spark, all paths are local.
+    With `growing`, traces that are being written in local directories are included. `on_empty` is called with the path
+    of each file of 0 bytes; these files are left out. Without a classic session of Spark, all paths are local.
 
     Raises:
         UserError: A path does not exist or has no input.
@@ -57,13 +57,13 @@ def find_files(
     for path in paths:
         # Growing files first: a file that is renamed meanwhile is then in both lists, not in neither.
         growing_files = _growing(path) if growing else []
-        listed_files = [file for file in _list_files(spark, path, empty) if growing or not is_growing(file.uri)]
+        listed_files = [file for file in _list_files(spark, path, on_empty) if growing or not is_growing(file.uri)]
         new_files = {file.uri: file for file in (*listed_files, *growing_files)}
         if not new_files:
             raise UserError(f"{path}: {NO_INPUT} in it")
         files_by_uri |= new_files
     return [
-        files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)
+        files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and final_path(uri) in files_by_uri)
     ]
 
 

@@ -85,13 +85,13 @@ def open_lines(
     period: Period,
     where: Column | None = None,
     on_batch: Callable[[TableBatch], object] = lambda batch: None,
-    empty: Callable[[str], object] = lambda path: None,
+    on_empty: Callable[[str], object] = lambda path: None,
 ) -> Iterator[Lines]:
     """Open the lines at paths, as TABLE with their cluster: tables made by `convert`, traces, and captures.
 
     Traces and captures are converted to a table that lasts as long as the context; if there are few lines, Spark gets
     them in memory instead. The table is in a local directory, so for a cluster they have to be converted beforehand.
-    `on_batch` is called with each batch of lines that was read, `empty` with the path of each file of 0 bytes.
+    `on_batch` is called with each batch of lines that was read, `on_empty` with the path of each file of 0 bytes.
 
     Raises:
         UserError: A path does not exist, or has traces or captures although the session is not local.
@@ -112,7 +112,9 @@ def open_lines(
                     "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
             files = [
-                file for file in find_files(spark, other_paths, growing=True, empty=empty) if period.may_have(file.path)
+                file
+                for file in find_files(spark, other_paths, growing=True, on_empty=on_empty)
+                if period.may_have(file.path)
             ]
             if not is_embedded(spark) and (local_result := local_lines(spark, files, options)) is not None:
                 rows, batch = local_result

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kproxy.spark.ingest.decode import CaptureOptions, decode_file, is_growing, local_path, part_of, whole_name
+from kproxy.spark.ingest.decode import CaptureOptions, decode_file, final_path, growing_path, is_growing, local_path
 from kproxy.trace.reader import trace_files
 
 _BLOCK = 1 << 16
 
 
-def sizes_below(directory: str) -> dict[str, int]:
+def sizes_by_path(directory: str) -> dict[str, int]:
     """Return the sizes of the complete lines of the traces in a directory, by their final relative path.
 
     Compressed traces are included once they are complete. Traces that are renamed meanwhile are included.
@@ -27,7 +27,7 @@ def sizes_below(directory: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     # Growing files first: a file that is renamed meanwhile is then in the second list.
     for path in (*root.rglob(".*.jsonl.part"), *trace_files(root)):
-        name = whole_name(path.relative_to(root).as_posix())
+        name = final_path(path.relative_to(root).as_posix())
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             if name.endswith(".jsonl") and is_growing(path.name):
                 sizes[name] = _complete_size(path) if path.exists() else (root / name).stat().st_size
@@ -61,7 +61,7 @@ def read_between(uri: str, start: int, end: int) -> Iterator[bytes | str]:
         yield from decode_file(uri, CaptureOptions())
         return
     # The final name twice: the file may be renamed between the attempts.
-    existing = next((candidate for candidate in (path, part_of(path), path) if candidate.exists()), path)
+    existing = next((candidate for candidate in (path, growing_path(path), path) if candidate.exists()), path)
     with existing.open("rb") as file:
         file.seek(start)
         while start < end and (line := file.readline()):

@@ -22,7 +22,7 @@ class AnomalyCause(NamedTuple):
     end: int
 
 
-def anomalies(rows: list[Row]) -> list[AnomalyCause]:
+def anomaly_causes(rows: list[Row]) -> list[AnomalyCause]:
     """Return the causes of unusual latencies and errors, each once, most unusual first; rates are ignored."""
     hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
     for rank, row in enumerate(rows):

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from dissectors.schemas.removed_versions import newest_release
 from kproxy.filters.lexer import quoted as _quoted
-from kproxy.spark.report.causes import anomalies
+from kproxy.spark.report.causes import anomaly_causes
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.routine_errors import is_routine
 from kproxy.trace.formatting import duration
@@ -284,7 +284,7 @@ def _retry_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _anomaly_statements(rows: list[Row]) -> Iterator[Statement]:
-    for cause in anomalies(rows)[:4]:
+    for cause in anomaly_causes(rows)[:4]:
         yield Statement("warning", cause.text, cause.begin, cause.end, ", ", "Slower, or more errors, than usual")
 
 

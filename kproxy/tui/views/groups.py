@@ -19,7 +19,7 @@ from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.time_display import TimeDisplay
-from kproxy.tui.overview import OverviewView, count, lines
+from kproxy.tui.overview import OverviewView, count_cell, lines
 from kproxy.tui.styled_text import styled
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
@@ -96,10 +96,10 @@ class GroupsView(OverviewView[GroupRow]):
             [(item.protocol.value, "dim")],
             [(item.state.value, _STATE_STYLES.get(item.state, "dim"))],
             [(str(item.generation) if item.generation >= 0 else "", "")],
-            count(item.members),
-            count(item.rebalances),
+            count_cell(item.members),
+            count_cell(item.rebalances),
             [(duration((item.longest_rebalance_ns or 0) // 1000) if item.longest_rebalance_ns else "", "")],
-            count(item.commits),
+            count_cell(item.commits),
             _stall_cell(worst) if worst is not None else [],
         ]
 

@@ -13,7 +13,7 @@ from kproxy.browse.overviews.topic import TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe, size
-from kproxy.tui.overview import OverviewView, bars, count, latency_cell, lines, names_and_counts
+from kproxy.tui.overview import OverviewView, count_cell, latency_cell, lines, names_and_counts, sparkline
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
@@ -80,7 +80,7 @@ class TopicView(OverviewView[TopicSummary]):
             [(safe(topics.name(item)), "topic")],
             *self._traffic(item.produced),
             *self._traffic(item.fetched),
-            count(item.fetched.empty, "dim"),
+            count_cell(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
             [] if item.age_ms is None else [(topics.age(item.age_ms), "")],
@@ -91,9 +91,9 @@ class TopicView(OverviewView[TopicSummary]):
     def _traffic(self, traffic: Traffic) -> list[Cell]:
         series = traffic.minute if self.session.source.live else traffic.all_time
         return [
-            count(traffic.records),
+            count_cell(traffic.records),
             [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
-            [(bars(downsample(series, _BARS), _BARS), "bar")],
+            [(sparkline(downsample(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 

@@ -31,7 +31,7 @@ def story_of_a_killed_member(
     for second in range(1, 3):
         add_heartbeat(story, second, "a", 2, api=api)
         add_heartbeat(story, second, "b", 2, api=api)
-    story.closes(3, "b")
+    story.close_connection(3, "b")
     for second in range(3, 8):
         add_heartbeat(story, second + 0.1, "a", 2, api=api)
     return story

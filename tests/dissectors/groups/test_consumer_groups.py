@@ -25,8 +25,8 @@ from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import group_story
 from tests.kproxy.browse.group_story import TAIL, Story
-from tests.kproxy.browse.sample_overviews import feed, feed_torn, missed
-from tests.kproxy.browse.sample_overviews import torn as any_lines
+from tests.kproxy.browse.sample_overviews import feed, feed_torn, make_gap
+from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -131,7 +131,7 @@ def test_rebalances_between_generations_are_counted() -> None:
 def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
     story = Story()
     story.joined(0, "a", "b", generation=7)
-    story.beats(1, 10, "a", "b", generation=7)
+    story.send_heartbeats(1, 10, "a", "b", generation=7)
     for client in ("a", "b"):
         story.say(10, client, "Heartbeat", generation_id=7, error="UNKNOWN_MEMBER_ID")
     story.joined(11, "a", "b", generation=1)
@@ -143,7 +143,7 @@ def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
 def test_returning_static_member_is_not_a_rebalance() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.beats(1, 5, "a", "b")
+    story.send_heartbeats(1, 5, "a", "b")
     story.joined(5, "b")
     view = story.view(6)
     assert (view.row.rebalances, view.row.generation, view.row.state) == (1, 1, "stable")
@@ -153,7 +153,7 @@ def test_requests_of_a_closed_connection_end_unanswered() -> None:
     story = Story()
     story.joined(0, "a")
     story.ask(1, "a", "OffsetCommit", generation_id=1)
-    story.closes(2, "a", by="server")
+    story.close_connection(2, "a", by="server")
     [lane] = story.view(3).lanes
     [commit] = lane.recurring
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
@@ -164,7 +164,7 @@ def test_missed_requests_do_not_end_requests_in_flight() -> None:
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", generation_id=1)
-    story.lines.append(missed("n-a", "request", at=BEGAN + 2 * SECOND))
+    story.lines.append(make_gap("n-a", "request", at=BEGAN + 2 * SECOND))
     story.answer(heartbeat, 3)
     [lane] = story.view(4).lanes
     assert [(event.at, event.until) for event in lane.recurring] == [(BEGAN + SECOND, BEGAN + 3 * SECOND)]
@@ -173,13 +173,13 @@ def test_missed_requests_do_not_end_requests_in_flight() -> None:
 def test_state_is_unknown_after_all_members_disconnect_without_leaving() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.closes(1, "a")
+    story.close_connection(1, "a")
     assert story.view(1).row.state is GroupStatus.STABLE
-    story.closes(2, "b")
+    story.close_connection(2, "b")
     assert story.view(2).row.state is GroupStatus.UNKNOWN
 
 
-@given(group_story.torn)
+@given(group_story.inconsistent_lines)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     for now in (0, BEGAN + 60 * SECOND, BEGAN + 7200 * SECOND):
@@ -235,7 +235,7 @@ def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.Mo
 def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:
     story = Story()
     join_request = story.ask(0, "a", "JoinGroup")
-    groups = feed(GroupsOverview(), [*story.lines, missed(join_request.connection_id, at=BEGAN + SECOND)])
+    groups = feed(GroupsOverview(), [*story.lines, make_gap(join_request.connection_id, at=BEGAN + SECOND)])
     view = groups.view(join_request.group_id or "", BEGAN + 2 * SECOND)
     assert view is not None
     [lane] = view.lanes

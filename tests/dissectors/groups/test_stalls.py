@@ -56,14 +56,14 @@ def test_finding_in_a_frame_of_the_group_is_a_stall() -> None:
 
 def test_member_at_an_old_epoch_is_blamed_for_keeping_partitions() -> None:
     story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 30, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
     story.epochs(11, 30, "b", 2)
     [stall] = story.stalls(28)
     assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.LAGGING, ("b" + TAIL,), ("a" + TAIL,))
     assert story.view(28).row.state is GroupStatus.RECONCILING
-    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
     view = story.view(31)
     assert [(stall.kind, stall.until) for stall in view.stalls] == [(StallKind.LAGGING, BEGAN + 30_001_000_000)]
     assert (view.row.state, view.row.rebalances) == (GroupStatus.STABLE, 2)

@@ -15,11 +15,11 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 def test_stall_ends_when_heartbeats_resume() -> None:
     story = two_members(until=10)
-    story.beats(10, 30, "b")
+    story.send_heartbeats(10, 30, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.blamed, stall.until) == (StallKind.SILENT, ("a" + TAIL,), None)
     assert "has sent nothing for 11.0 s, after a heartbeat every 1.0 s" in stall.text
-    story.beats(21, 30, "a")
+    story.send_heartbeats(21, 30, "a")
     [ended_stall] = story.stalls(30)
     assert (ended_stall.since, ended_stall.until) == (BEGAN + 9 * SECOND, BEGAN + 21 * SECOND)
 
@@ -27,11 +27,11 @@ def test_stall_ends_when_heartbeats_resume() -> None:
 def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
     story = two_members()
     heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
-    story.beats(11, 20, "b")
+    story.send_heartbeats(11, 20, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.waiting) == (StallKind.UNANSWERED, ("a" + TAIL,))
     story.answer(heartbeat, 21)
-    story.beats(22, 30, "a", "b")
+    story.send_heartbeats(22, 30, "a", "b")
     [ended_stall] = story.stalls(30)
     assert (ended_stall.kind, ended_stall.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
 
@@ -42,7 +42,7 @@ def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> No
     story.joined(0, "a")
     story.ask(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
     getattr(story, event)(2, "b")
-    story.beats(3, 20, "a")
+    story.send_heartbeats(3, 20, "a")
     assert story.stalls(20) == []
 
 
@@ -50,14 +50,14 @@ def test_missed_lines_excuse_missing_heartbeats() -> None:
     story = two_members()
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
-    story.beats(11, 40, "b")
+    story.send_heartbeats(11, 40, "b")
     assert story.stalls(40) == []
 
 
 def test_missed_lines_of_all_connections_excuse_silence() -> None:
     story = two_members()
     story.misses(30, None)
-    story.beats(31, 40, "a", "b")
+    story.send_heartbeats(31, 40, "a", "b")
     assert story.stalls(40) == []
 
 
@@ -66,7 +66,7 @@ def test_connection_with_a_reused_id_has_ended() -> None:
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
     story.say(21, "a", "OffsetFetch", member=None)
-    story.beats(10, 40, "b")
+    story.send_heartbeats(10, 40, "b")
     view = story.view(40)
     assert view.stalls == ()
     assert [lane.member.member_id for lane in view.lanes] == ["a" + TAIL, "b" + TAIL, ""]
@@ -75,7 +75,7 @@ def test_connection_with_a_reused_id_has_ended() -> None:
 def test_burst_of_first_heartbeats_does_not_set_the_interval() -> None:
     """With KIP-848, a member reports revoked and assigned partitions in immediate heartbeats."""
     story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     for number in range(5):
         story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
     story.epochs(5.4, 20, "a", 1)

@@ -22,10 +22,10 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
 def test_waiting_join_names_the_missing_member_and_why(reason: str, description: str) -> None:
     story = two_members(until=10 if reason != "quiet" else 2)
     if reason == "killed":
-        story.closes(10.2, "b")
+        story.close_connection(10.2, "b")
     story.ask(11, "a", "JoinGroup")
     if reason == "told":
-        story.beats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
+        story.send_heartbeats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
     at, blamed, waiting = 17, ("b" + TAIL,), ("a" + TAIL,)
     [stall] = story.stalls(at)
     assert (stall.kind, stall.waiting, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waiting, blamed, None)
@@ -65,7 +65,7 @@ def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
     story = two_members()
     story.ask(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
-    story.beats(13, 20, "a", "b", generation=2)
+    story.send_heartbeats(13, 20, "a", "b", generation=2)
     [stall] = story.stalls(20)
     assert (stall.kind, stall.waiting) == (StallKind.JOIN_UNANSWERED, ("c" + TAIL,))
     assert "got generation 2" in stall.text
@@ -94,7 +94,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
 def test_missing_sync_has_the_code_of_its_rule() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
-    story.finds(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
+    story.add_finding(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
     [stall] = story.stalls(61)
     assert (stall.kind, stall.codes, stall.severity) == (StallKind.SYNC_MISSING, ("S013",), "error")
     assert "a 5dc891 has sent no SyncGroup for 60.9 s after the JoinGroup response (generation 1)" in stall.text
@@ -123,7 +123,7 @@ def test_coordinator_that_withholds_the_assignment_is_blamed() -> None:
 
 def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> None:
     story = two_members(until=5)
-    story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
+    story.send_heartbeats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
     stall, not_rejoining = story.stalls(20)
     assert (stall.kind, stall.blamed) == (StallKind.SILENT, ("a" + TAIL,))
     assert (not_rejoining.kind, not_rejoining.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
@@ -137,7 +137,7 @@ def test_rebalance_with_a_missed_end_is_over() -> None:
     story.ask(10, "a", "JoinGroup")
     story.ask(10, "b", "JoinGroup")
     story.misses(11, None)
-    story.beats(12, 40, "a", "b", generation=2)
+    story.send_heartbeats(12, 40, "a", "b", generation=2)
     view = story.view(40)
     assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.STABLE, 2)
 

@@ -7,14 +7,14 @@ import pytest
 from dissectors.groups import GroupStatus, MembershipState, StallKind
 from tests.dissectors.groups.two_members import two_members
 from tests.kproxy.browse.group_story import TAIL
-from tests.kproxy.browse.sample_overviews import missed
+from tests.kproxy.browse.sample_overviews import make_gap
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 
 def test_member_that_disconnects_without_leaving_is_lost() -> None:
     story = two_members()
-    story.closes(10, "a")
-    story.beats(10, 30, "b")
+    story.close_connection(10, "a")
+    story.send_heartbeats(10, 30, "b")
     [stall] = story.stalls(30)
     assert (stall.kind, stall.blamed, stall.severity) == (StallKind.LOST, ("a" + TAIL,), "warning")
     story.joined(31, "b", generation=2)
@@ -30,7 +30,7 @@ def test_member_that_disconnects_without_leaving_is_lost() -> None:
 def test_end_of_a_capture_does_not_lose_members() -> None:
     story = two_members()
     for client in "ab":
-        story.closes(10, client, by=None)
+        story.close_connection(10, client, by=None)
     view = story.view(60)
     assert (view.stalls, view.row.state) == ((), GroupStatus.STABLE)
 
@@ -38,7 +38,7 @@ def test_end_of_a_capture_does_not_lose_members() -> None:
 def test_member_that_leaves_is_not_missing() -> None:
     story = two_members()
     story.say(10, "a", "LeaveGroup", member=None)
-    story.closes(10.5, "a")
+    story.close_connection(10.5, "a")
     story.joined(11, "b", generation=2)
     story.say(12, "b", "LeaveGroup", member=None)
     view = story.view(13)
@@ -48,8 +48,8 @@ def test_member_that_leaves_is_not_missing() -> None:
 def test_member_that_reconnects_is_not_lost() -> None:
     """The member's coordinator was restarted. Found with real traffic."""
     story = two_members()
-    story.closes(10.2, "b")
-    story.beats(11, 13, "a")
+    story.close_connection(10.2, "b")
+    story.send_heartbeats(11, 13, "a")
     story.ask(13.5, "b", "Heartbeat", generation_id=1)
     assert not [stall for stall in story.stalls(13.6) if stall.kind is StallKind.LOST]
 
@@ -64,19 +64,19 @@ def test_member_may_have_reconnected_on_an_uninspected_connection(
     """The inspector was behind when the coordinator was restarted. Found with real traffic."""
     story = two_members()
     if gap_at < 10:
-        story.lines.append(missed(connection_id, at=BEGAN + gap_at * SECOND))
-    story.closes(10, "a")
+        story.lines.append(make_gap(connection_id, at=BEGAN + gap_at * SECOND))
+    story.close_connection(10, "a")
     if gap_at > 10:
-        story.lines.append(missed(connection_id, at=BEGAN + gap_at * SECOND))
-    story.beats(13, 30, "b")
+        story.lines.append(make_gap(connection_id, at=BEGAN + gap_at * SECOND))
+    story.send_heartbeats(13, 30, "b")
     assert any(stall.kind is StallKind.LOST for stall in story.stalls(30)) is is_lost
 
 
 def test_members_have_time_to_find_a_moved_coordinator() -> None:
     """Found with services whose brokers restarted on a busy machine."""
     story = two_members()
-    story.closes(10, "a")
-    story.closes(10, "b")
+    story.close_connection(10, "a")
+    story.close_connection(10, "b")
     for second in range(13, 60):
         story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
     lost_stalls = {

@@ -99,10 +99,10 @@ def test_refused_commit_stall_ends_with_an_accepted_commit() -> None:
 
 def test_fenced_member_rejoins_with_epoch_0() -> None:
     story = Story()
-    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, response_generation=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
     assert [lane.member.state for lane in story.view(6).lanes] == [MembershipState.OUT]
-    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
+    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, response_generation=2)
     view = story.view(7)
     assert kinds(view.stalls) == []  # it may have been slow, once
     assert [lane.member.state for lane in view.lanes] == [MembershipState.MEMBER]

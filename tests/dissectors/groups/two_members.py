@@ -9,5 +9,5 @@ def two_members(*, until: float = 10) -> Story:
     """Return a story of members a and b in generation 1, with heartbeats from second 1 to `until`."""
     story = Story()
     story.joined(0, "a", "b")
-    story.beats(1, until, "a", "b")
+    story.send_heartbeats(1, until, "a", "b")
     return story

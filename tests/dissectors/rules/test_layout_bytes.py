@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kproxy.stories import findings, told
+from tests.kproxy.stories import findings, lines_of_story
 
 
 def frame_from_hex(hex_text: str) -> bytes:
@@ -170,7 +170,9 @@ def test_assignments_of_other_group_types_are_not_checked() -> None:
 
 
 def test_unsolicited_frames_raise_no_exception() -> None:
-    assert told("< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose")
+    assert lines_of_story(
+        "< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose"
+    )
 
 
 def test_payloads_with_the_same_error_are_reported_once_with_their_number() -> None:

@@ -15,7 +15,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.inspection.text_masks import TextMasks
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
 from tests.kproxy.capture_results import DATA, lines_of
@@ -185,7 +185,7 @@ def test_id_missing_in_a_schema_directory_is_information(tmp_path: Path) -> None
         frame_findings(produce_frame("orders", [order_record(key=b"")] * 2 + [unlisted_record] * 3), directory) == []
     )  # this may be chance
     [denied_finding] = frame_findings(
-        frames[0], Sources([directory, registered()])
+        frames[0], SchemaSources([directory, registered()])
     )  # the registry knows that nobody registered it
     assert (denied_finding.severity, denied_finding.message[:40]) == (
         "error",

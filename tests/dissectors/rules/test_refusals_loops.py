@@ -114,7 +114,7 @@ def test_response_without_errors_costs_little_after_a_success(monkeypatch: pytes
 
 
 def test_subscription_applies_to_one_api_only() -> None:
-    dispatch = rules._interested
+    dispatch = rules._dispatch
     for api, expected in (("Produce", True), ("Heartbeat", False)):
         selected = dispatch._find_subscribers(ResponseReceived, api, 1, True, 0, frozenset({"E002 Produce"}))
         assert ("E002" in [finding.code for finding in selected]) is expected

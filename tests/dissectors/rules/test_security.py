@@ -9,7 +9,7 @@ from dissectors.connections.tls_failures import TlsReason
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine
-from tests.kproxy.stories import BEGIN, Teller, findings, told
+from tests.kproxy.stories import BEGIN, Teller, findings, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 PLAIN = HANDSHAKE % ("PLAIN", "PLAIN")
@@ -333,7 +333,7 @@ def test_iteration_count_is_checked_in_frames_and_raw_tokens(count: int, severit
 def test_iteration_count_is_checked_in_the_first_response_only() -> None:
     next_exchange = TOKEN % b"c=biws,r=abc,p=x".hex() + '< {"error_code": 58}\nclose by=server'
     story = SCRAM + ANSWER % b"r=abc,s=QQ==,i=1".hex() + next_exchange
-    [line] = [line for line in told(story) if isinstance(line, CloseLine)]
+    [line] = [line for line in lines_of_story(story) if isinstance(line, CloseLine)]
     assert not [finding for finding in line.repeated if finding.code == "X019"]
 
 
@@ -442,7 +442,7 @@ def test_certificate_refused_after_the_handshake_is_one_finding() -> None:
         "open {0} tls\n{0}> ApiVersions v3\n{0} tls server by=server reason=certificate_required\n"
         "{0} close by=server how=tls\n"
     )
-    lines = told("".join(attempt.format(number) for number in (1, 2, 3, 4)))
+    lines = lines_of_story("".join(attempt.format(number) for number in (1, 2, 3, 4)))
     codes = [line.code for line in lines if isinstance(line, FindingLine)]
     assert codes == ["X022"]
 

@@ -15,7 +15,7 @@ from dissectors.values import Schema, SchemaKey, ValueContext, decode, schema_ke
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
@@ -66,7 +66,7 @@ def test_values_of_apicurio_for_java_are_decoded(line: dict[str, Any]) -> None:
 
 def test_values_of_confluent_for_go_are_decoded_with_registered_schemas() -> None:
     go_lines = read_lines("go")
-    inspector = Inspector("go", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
+    inspector = Inspector("go", Detail.FULL, record_values=RecordValues(SchemaSources([]), Masks(())))
     inspector.open(0, "client", "server", at=0)
     shown_values = []
     for number, line in enumerate(go_lines):

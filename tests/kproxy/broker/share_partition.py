@@ -72,7 +72,7 @@ class SharePartitionHarness:
         if share.next_offset < log.start_offset:
             share.move_start(log.start_offset)
         offset = share.next_offset
-        batches = log.read(offset, log.end_offset, 1 << 20, one_at_least=True)
+        batches = log.read(offset, log.end_offset, 1 << 20, at_least_one=True)
         return [tuple(run) for run in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
 
     def acknowledge(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:

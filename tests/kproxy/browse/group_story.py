@@ -24,7 +24,7 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.timestamps import nanoseconds, timestamp
-from tests.kproxy.browse.sample_overviews import closed, feed, missed
+from tests.kproxy.browse.sample_overviews import closed, feed, make_gap
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 #: Traces of librdkafka 2.16.0 behind kproxy, reduced to the lines of the group, with kproxy's broker or Kafka 4.3.1:
@@ -65,11 +65,11 @@ class Story:
         self.lines.append(response(request_line, after_us=after_us, errors=errors, **facts | more))
 
     def say(
-        self, at: float, who: str, api: str, *, error: str = "", to: int | None = None, answer_size: int = MEMBER,
-        **more: Any,
+        self, at: float, who: str, api: str, *, error: str = "", response_generation: int | None = None,
+        answer_size: int = MEMBER, **more: Any,
     ) -> None:  # fmt: skip
-        """Add a request and, a millisecond later, its response, with generation `to` if given."""
-        generation = {} if to is None else {"generation_id": to}
+        """Add a request and, a millisecond later, its response, with generation `response_generation` if given."""
+        generation = {} if response_generation is None else {"generation_id": response_generation}
         self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
     def joined(self, at: float, *members: str, generation: int = 1) -> None:
@@ -88,7 +88,7 @@ class Story:
         for sync in syncs:
             self.answer(sync, at + 0.001)
 
-    def beats(self, start: float, end: float, *members: str, error: str = "", generation: int = 1) -> None:
+    def send_heartbeats(self, start: float, end: float, *members: str, error: str = "", generation: int = 1) -> None:
         """Let each member send a heartbeat every second from `start` up to `end`."""
         at = start
         while at < end:
@@ -103,11 +103,11 @@ class Story:
             self.say(at, who, "ConsumerGroupHeartbeat", generation_id=epoch)
             at += 5
 
-    def closes(self, at: float, who: str, *, by: str | None = "client") -> None:
+    def close_connection(self, at: float, who: str, *, by: str | None = "client") -> None:
         """Close the connection of `who`."""
         self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
-    def finds(self, at: float, who: str, code: str, message: str) -> None:
+    def add_finding(self, at: float, who: str, code: str, message: str) -> None:
         """Add a finding that belongs to no frame."""
         self.lines.append(
             FindingLine(
@@ -124,7 +124,9 @@ class Story:
 
     def misses(self, at: float, who: str | None) -> None:
         """Add a gap: responses to `who` are missing or, if it is None, lines of all connections."""
-        self.lines.append(missed(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND)))
+        self.lines.append(
+            make_gap(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND))
+        )
 
     def view(self, now: float) -> GroupView:
         """Return the view of the group at `now`."""
@@ -183,7 +185,7 @@ _frame_columns = _common | _endpoints | {
 }  # fmt: skip
 
 #: Inconsistent lines about groups, in any order, on any rows.
-torn = st.lists(
+inconsistent_lines = st.lists(
     st.tuples(
         st.one_of(
             st.builds(RequestLine, **_frame_columns),

@@ -84,7 +84,7 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
                      **more)  # type: ignore[arg-type]  # fmt: skip
 
 
-def missed(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
+def make_gap(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
     """Return a gap in the bytes of a connection or, without a connection id, in the lines of all connections."""
     return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
 
@@ -129,7 +129,7 @@ _lines = st.one_of(
 )  # fmt: skip
 
 #: Lines of a torn or forged trace, in any order, on any rows.
-torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
+inconsistent_lines = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 
 
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:

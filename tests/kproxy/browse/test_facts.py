@@ -9,7 +9,7 @@ from kproxy.control.protocol import LateResponse
 from kproxy.trace.lines import Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 
 
 def _late_response(request_line: RequestLine) -> LateResponse:
@@ -36,7 +36,7 @@ def test_only_a_late_request_has_a_reason() -> None:
 
 
 def test_share_groups_show_the_records_that_members_hold() -> None:
-    session = session_of(told("""
+    session = session_of(lines_of_story("""
 > ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "m-1", "member_epoch": 0}
 < {"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}
 > ShareFetch v1 {"group_id": "work", "member_id": "m-1", "share_session_epoch": 0, "topics": []}

@@ -105,7 +105,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
             for _ in range(60):  # more than the proxy can serve
                 client = socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
                 clients.append(stack.enter_context(client))
-            proxy.wait_until_said(MESSAGE)
+            proxy.wait_for_message(MESSAGE)
             until(lambda: http.health()[0] == 503)
             assert str(http.health()[1]["status"]).startswith("cannot accept connections")
             thread.start()
@@ -114,7 +114,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
             [port] = advertised_ports(first, broker, other.port)
             assert port != other.port
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
-            proxy.wait_until_said("the inspector runs again")
+            proxy.wait_for_message("the inspector runs again")
             assert late_answers == []
             for client in clients[1:]:
                 client.close()
@@ -133,16 +133,16 @@ def test_proxy_recovers_after_running_out_of_descriptors(tmp_path: Path, broker:
         with proxy.connect() as waiting, socket.create_connection(("127.0.0.1", http.port), timeout=20) as probe:
             waiting.sendall(REQUEST)
             probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            proxy.wait_until_said(MESSAGE)
+            proxy.wait_for_message(MESSAGE)
             assert advertised_ports(first, broker, other.port) == [other.port]  # no listener could be opened
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
-            proxy.wait_until_said("it could not be started: too many open files")
+            proxy.wait_for_message("it could not be started: too many open files")
             assert ask(first) == ANSWER
             limit_descriptors(proxy, None)
             assert read_frame(waiting) == ANSWER
             with probe.makefile("rb") as stream:
                 assert json.loads(stream.read().partition(b"\r\n\r\n")[2])["status"] == "ok"
-            proxy.wait_until_said("the inspector runs again")
+            proxy.wait_for_message("the inspector runs again")
             until(lambda: advertised_ports(first, broker, other.port) != [other.port])
         other.stop()
         _, err = proxy.end()

@@ -17,7 +17,7 @@ import zstandard
 from kproxy.trace.encoding import json_schema
 from tests.kproxy.capture.packets import RST_ACK, SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.test_right_traffic import RIGHT
+from tests.kproxy.test_right_traffic import CORRECT_FINDINGS
 
 CAPTURES = Path(__file__).parents[2] / "data" / "pcap"
 PLAIN = sorted(path.name for path in CAPTURES.glob("*.pcap.gz") if "tls" not in path.name and "ssl" not in path.name)
@@ -42,9 +42,9 @@ def test_decodes_every_frame_of_real_clients_completely(kproxy: Run, name: str) 
         assert "body" in line
         assert line["kind"] == "request" or line["latency_us"] >= 0
     findings = [finding for line in frames for finding in line.get("findings", ()) if finding["severity"] != "info"]
-    assert {(name.removesuffix(".pcap.gz"), finding["code"]) for finding in findings} <= RIGHT.keys()
+    assert {(name.removesuffix(".pcap.gz"), finding["code"]) for finding in findings} <= CORRECT_FINDINGS.keys()
     separate_findings = [line for line in parsed if line["kind"] == "finding" and line["severity"] != "info"]
-    assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in separate_findings} <= RIGHT.keys()
+    assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in separate_findings} <= CORRECT_FINDINGS.keys()
     assert result.returncode == any(finding["severity"] == "error" for finding in findings + separate_findings)
     midstream = {line["connection_id"] for line in parsed if line["kind"] == "open" and line.get("midstream")}
     assert all(line["connection_id"] in midstream for line in parsed if line["kind"] == "gap")

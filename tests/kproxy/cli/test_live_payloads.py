@@ -99,7 +99,7 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
                     assert received.read(len(ANSWER)) == ANSWER
 
                 until(is_decoded)
-                proxy.wait_until_said("health and metrics on http://")
+                proxy.wait_for_message("health and metrics on http://")
                 [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.said))
                 with RawViewer(control) as viewer:
                     assert viewer.read_line()["payloads"]

@@ -55,7 +55,7 @@ def test_full_disk_is_reported_everywhere(tmp_path: Path, broker: Broker, option
         assert trace_health(served) == (200, "written", 0)
         limit_file_size(served.proxy, 0)
         served.proxy.ask(3)
-        served.proxy.wait_until_said("trace stopped: t: File too large; traffic is still relayed")
+        served.proxy.wait_for_message("trace stopped: t: File too large; traffic is still relayed")
         until(lambda: trace_health(served) == (200, "not written: File too large", 8))
         until(
             lambda: (
@@ -76,10 +76,10 @@ def test_trace_resumes_once_the_disk_has_space_but_is_incomplete(tmp_path: Path,
     with serving(tmp_path, broker.port, "--trace", "t", program=("-c", FAST_RETRY)) as served:
         limit_file_size(served.proxy, 0)
         served.proxy.ask()
-        served.proxy.wait_until_said("trace stopped")
+        served.proxy.wait_for_message("trace stopped")
         until(lambda: trace_health(served)[2] == 4)
         limit_file_size(served.proxy, UNLIMITED)
-        served.proxy.wait_until_said("the trace is being written again; 4 lines are missing")
+        served.proxy.wait_for_message("the trace is being written again; 4 lines are missing")
         assert trace_health(served) == (200, "written", 4)
         assert gaps(tmp_path / "t") == [4]
         _, err = served.proxy.end()
@@ -94,7 +94,7 @@ def test_removed_directory_is_recreated_and_reported(tmp_path: Path, broker: Bro
         served.proxy.ask()
         until(lambda: len(read_trace(directory)) == 4)
         shutil.rmtree(directory)
-        served.proxy.wait_until_said("was deleted: 4 lines are lost; the trace continues in t, in a new file")
+        served.proxy.wait_for_message("was deleted: 4 lines are lost; the trace continues in t, in a new file")
         until(lambda: trace_metrics(served).get("kproxy_gap_frames_total") == 4)
         assert trace_metrics(served)["kproxy_trace_writing"] == 1
         assert trace_health(served) == (200, "written", 4)
@@ -114,7 +114,7 @@ def test_inspector_restarts_without_its_directory(tmp_path: Path, broker: Broker
         served.proxy.ask()
         until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 4))
         os.kill(*inspectors(served.proxy.process.pid), signal.SIGKILL)
-        served.proxy.wait_until_said("the inspector runs again")
+        served.proxy.wait_for_message("the inspector runs again")
         served.proxy.ask()
         until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 9))  # including a gap line
         directory.unlink()
@@ -129,7 +129,7 @@ def test_moved_directory_loses_no_lines_and_summary_names_both_directories(tmp_p
         served.proxy.ask()
         until(lambda: len(read_trace(tmp_path / "t")) == 4)
         (tmp_path / "t").rename(tmp_path / "moved")
-        served.proxy.wait_until_said("the trace continues in t")
+        served.proxy.wait_for_message("the trace continues in t")
         served.proxy.ask()
         _, err = served.proxy.end()
     assert served.proxy.process.returncode == 0, err

@@ -23,7 +23,7 @@ def test_help_lists_the_exit_statuses_of_the_command(kproxy: Run, command: str) 
     assert (result.returncode, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     assert "exit status: " in text
-    for status, meaning in exit_statuses.OF_COMMANDS[command].items():
+    for status, meaning in exit_statuses.STATUSES_BY_COMMAND[command].items():
         assert f"{status} {meaning}" in text
     assert "examples:" in result.stdout or command in ("schemas",)
 
@@ -31,10 +31,10 @@ def test_help_lists_the_exit_statuses_of_the_command(kproxy: Run, command: str) 
 def test_table_of_exit_statuses_is_complete(kproxy: Run) -> None:
     statuses = {errors.CLEAN, errors.FINDINGS, errors.USAGE, errors.UNREACHABLE, errors.UNWATCHED, errors.NOTHING}
     assert {*exit_statuses.MEANINGS} == statuses | {errors.INTERRUPTED}
-    assert {*exit_statuses.OF_COMMANDS} == {"relay", *COMMANDS}
-    assert {status for command in exit_statuses.OF_COMMANDS.values() for status in command} == statuses
+    assert {*exit_statuses.STATUSES_BY_COMMAND} == {"relay", *COMMANDS}
+    assert {status for command in exit_statuses.STATUSES_BY_COMMAND.values() for status in command} == statuses
     help_text = " ".join(kproxy("help", "exit-codes").stdout.split())
-    for command in (exit_statuses.MEANINGS, *exit_statuses.OF_COMMANDS.values()):
+    for command in (exit_statuses.MEANINGS, *exit_statuses.STATUSES_BY_COMMAND.values()):
         assert all(f"{status} {meaning}" in help_text for status, meaning in command.items())
     page = (Path(__file__).parents[3] / "docs/exit-codes.md").read_text()
     assert page == exit_statuses.markdown(), "run: python -m kproxy.outputs.exit_statuses docs/exit-codes.md"

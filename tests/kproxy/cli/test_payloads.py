@@ -15,7 +15,7 @@ from kproxy.errors import UserError
 from tests.kproxy.capture.packets import SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "card", "type": "string"}]}'
@@ -36,10 +36,10 @@ RECORDS: list[dict[str, Any]] = [
 ]
 
 
-def produce(compression: str = "none", *, correlation_id: int = 1, flip: int | None = None) -> bytes:
+def produce(compression: str = "none", *, correlation_id: int = 1, flipped_index: int | None = None) -> bytes:
     data = bytearray(encode([{"compression": compression, "records": RECORDS}]))
-    if flip is not None:
-        data[flip] ^= 1
+    if flipped_index is not None:
+        data[flipped_index] ^= 1
     partition = {"index": 0, "records": bytes(data)}
     body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
     return request("Produce", 9, body, correlation_id=correlation_id)
@@ -155,7 +155,9 @@ def is_broken(line: dict[str, Any]) -> bool:
 @pytest.fixture
 def broken_capture(capture: Path) -> Path:
     """A capture that also has broken frames."""
-    broken = [produce(correlation_id=number, flip=index) for number, index in enumerate((20, 61, 62, 70, 90, 120), 3)]
+    broken = [
+        produce(correlation_id=number, flipped_index=index) for number, index in enumerate((20, 61, 62, 70, 90, 120), 3)
+    ]
     broken.append(framed(produce(correlation_id=9)[4:] + b"\0\1\2"))  # its finding is next to the last value
     return written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
 
@@ -177,7 +179,7 @@ def test_masked_fields_appear_in_no_output(kproxy: Run, capture: Path, broken_ca
 
 
 def test_masked_records_of_a_damaged_batch_show_no_numbers(kproxy: Run, tmp_path: Path) -> None:
-    path = written(tmp_path / "damaged.pcap", produce(flip=11))  # the batch length
+    path = written(tmp_path / "damaged.pcap", produce(flipped_index=11))  # the batch length
     result = kproxy("dissect", "--json", "--payloads", "--mask=key", path)
     [body] = [json.loads(line)["body"] for line in result.stdout.splitlines() if '"body"' in line]
     [batch] = body["topic_data"][0]["partition_data"][0]["records"]
@@ -284,13 +286,13 @@ def test_reports_schema_violations_of_records(kproxy: Run, tmp_path: Path) -> No
 
 def page_text(page: str) -> str:
     """Return a page together with its packed data."""
-    opened_page = Opened(page)
+    opened_page = ParsedPage(page)
     return page + json.dumps([opened_page.unpacked(name) for name in ("rows", "lines", "sides")])
 
 
 def test_page_shows_decoded_records(kproxy: Run, capture: Path) -> None:
     options = ("--html", "--payloads", "--schemas", capture.parent / "schemas")
-    page = Opened(kproxy("dissect", *options, capture).stdout)
+    page = ParsedPage(kproxy("dissect", *options, capture).stdout)
     for side in (page.sides(0)[0], page.sides(1)[0]):  # one is compressed
         index = [field[1] for field in side["fields"]].index("value")
         _, _, kind, _, meaning, start, end = side["fields"][index]

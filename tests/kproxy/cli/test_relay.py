@@ -75,7 +75,7 @@ class Proxy:
                 return
         raise AssertionError("".join(self.said))
 
-    def wait_until_said(self, text: str) -> None:
+    def wait_for_message(self, text: str) -> None:
         assert self.process.stderr is not None
         while text not in "".join(self.said):
             line = self.process.stderr.readline()
@@ -415,8 +415,8 @@ def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -
         ):
             config_file.write_text(config)
             proxy.process.send_signal(signal.SIGHUP)
-            proxy.wait_until_said(message)
-        proxy.wait_until_said(f"listening on 127.0.0.1:{port} -> ")
+            proxy.wait_for_message(message)
+        proxy.wait_for_message(f"listening on 127.0.0.1:{port} -> ")
         with socket.create_connection(("127.0.0.1", port)):
             pass
         proxy.end()

@@ -338,7 +338,7 @@ def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: 
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         [spawner], [inspector] = children(proxy.process.pid), inspectors(proxy.process.pid)
         os.kill(spawner, signal.SIGKILL)
-        proxy.wait_until_said("no other one can follow it")
+        proxy.wait_for_message("no other one can follow it")
         wait_until_inspected(proxy, trace, connections=1)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: state(inspector) == "Z")

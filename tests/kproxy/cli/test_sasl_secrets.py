@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.broker.threaded import BrokerThread
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
@@ -21,7 +21,7 @@ from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.recorder import record_story
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.leaks import SecretSearch
 from tests.kproxy.tui.screens import press, running
 from tests.kproxy.tui.screens import text as screen_text
@@ -183,7 +183,7 @@ def test_dissect_shows_no_secret(kproxy: Run, capture: Path, options: tuple[str,
 
 
 def test_page_has_no_secret(kproxy: Run, capture: Path) -> None:
-    page = Opened(kproxy("dissect", "--html", capture).stdout)
+    page = ParsedPage(kproxy("dissect", "--html", capture).stdout)
     packed = [json.dumps(page.unpacked(name)) for name, value in page.data.items() if _is_packed(value)]
     assert any("SaslAuthenticate" in text for text in packed)
     assert SEARCH.find(page.text, *packed) == set()
@@ -205,7 +205,7 @@ def test_viewer_shows_no_secret_of_a_frame(capture: Path) -> None:
             request_line = (
                 requests.get((line.connection_id, line.request_offset or 0)) if isinstance(line, ResponseLine) else None
             )
-            detail = side(line, request_line)
+            detail = build_frame_detail(line, request_line)
             assert SEARCH.find(repr(detail), detail.frame or b"") == set()
             shown_frames += detail.frame is not None
         if isinstance(line, RequestLine):

@@ -232,11 +232,11 @@ def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
     tmp_path: Path, broker: Broker, program: str, block_inspector: Callable[[Proxy], None], args: tuple[str, ...]
 ) -> None:
     with start_proxy(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
-        proxy.wait_until_said("health and metrics on ")
+        proxy.wait_for_message("health and metrics on ")
         url = re.findall(r"http://\S+", "".join(proxy.said))[-1]
         assert get_json(f"{url}/healthz")["inspector"] == "running"
         block_inspector(proxy)
-        proxy.wait_until_said(NOT_RESPONDING)
+        proxy.wait_for_message(NOT_RESPONDING)
         if program == BUSY:
             assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.said[-1]), proxy.said
         health = get_json(f"{url}/healthz")
@@ -248,7 +248,7 @@ def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
         if program == PLAIN:
             for descendant in descendants(proxy.process.pid):
                 os.kill(descendant, signal.SIGCONT)
-            proxy.wait_until_said("the inspector responds again after ")
+            proxy.wait_for_message("the inspector responds again after ")
             assert get_json(f"{url}/healthz")["inspector"] == "running"
             # The lag is 0 once the inspector has inspected the pending data.
             until(lambda: get_json(f"{url}/healthz")["inspector_lag_s"] == 0.0)
@@ -273,10 +273,10 @@ def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_pat
         time.sleep(2.5)  # wait for a report that must not come
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
-        proxy.wait_until_said(NOT_RESPONDING)
+        proxy.wait_for_message(NOT_RESPONDING)
         assert sum(NOT_RESPONDING in line for line in proxy.said) == 1
         os.kill(inspector, signal.SIGCONT)
-        proxy.wait_until_said("responds again")
+        proxy.wait_for_message("responds again")
         _, err = proxy.end()
         assert (proxy.process.returncode, err.count(NOT_RESPONDING)) == (0, 1)
 

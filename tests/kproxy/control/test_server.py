@@ -246,7 +246,7 @@ def test_loss_of_workers_is_raised_through_a_request(loop: ServerLoop, monkeypat
 
     with loop.connect_viewer() as viewer:
         viewer.read_line()
-        monkeypatch.setattr(loop.inspector, "open_now", raise_worker_lost)
+        monkeypatch.setattr(loop.inspector, "open_connections", raise_worker_lost)
         viewer.send(id=1, do="connections")
         with pytest.raises(WorkerLost, match="too often"):
             loop.run_pending()

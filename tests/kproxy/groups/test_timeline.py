@@ -73,7 +73,7 @@ def test_unanswered_join_lasts_until_now() -> None:
 def test_cell_shows_and_links_to_its_worst_event() -> None:
     story = Story()
     story.joined(0, "a")
-    story.beats(1, 10, "a")
+    story.send_heartbeats(1, 10, "a")
     story.say(10, "a", "OffsetCommit", generation_id=1)
     story.say(10.2, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
     story.say(10.4, "a", "OffsetCommit", generation_id=1)
@@ -97,9 +97,9 @@ def test_late_error_is_shown_at_the_time_of_the_response() -> None:
 def test_silent_member_is_marked_until_its_next_heartbeat() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.beats(1, 10, "a", "b")
-    story.beats(10, 40, "b")
-    story.beats(30, 40, "a")
+    story.send_heartbeats(1, 10, "a", "b")
+    story.send_heartbeats(10, 40, "b")
+    story.send_heartbeats(30, 40, "a")
     view = story.view(40)
     a, b = lay_out(view, MINUTE, 60).cells
     assert "".join(cell.glyph for cell in a) == "J" + "•" * 9 + "░" * 20 + "•" * 10 + "─" + " " * 19
@@ -182,7 +182,7 @@ def test_window_covers_everything_or_follows_the_latest_time() -> None:
     assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)
 
 
-@given(group_story.torn, windows, st.integers(1, 50))
+@given(group_story.inconsistent_lines, windows, st.integers(1, 50))
 def test_inconsistent_lines_can_be_laid_out(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)

@@ -67,7 +67,7 @@ def match_results(texts: Iterable[str], lines: Sequence[Mapping[str, Any]]) -> I
             yield [line_filter.matches(line) for line in lines]
 
 
-def script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
+def match_results_script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
     """Return a JavaScript expression that computes `match_results` with the page's script."""
     return f"""(() => {{
       const lines = {json.dumps(lines)};

@@ -17,7 +17,7 @@ from kproxy.trace.lines import Line
 
 
 @dataclass
-class Opened(HTMLParser):
+class ParsedPage(HTMLParser):
     """A parsed page: its elements with their attributes, their texts, and the page's data."""
 
     text: str
@@ -60,7 +60,7 @@ class Opened(HTMLParser):
 
 def page_of(
     lines: Iterable[Line], *, chosen: str = "", names: Iterable[str] = ("a.pcap",)
-) -> tuple[Opened, HtmlOutput]:
+) -> tuple[ParsedPage, HtmlOutput]:
     """Return the page for these lines, and the output that wrote it."""
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     output = HtmlOutput(file, parse(chosen) if chosen else None)
@@ -69,4 +69,4 @@ def page_of(
     for line in lines:
         output.write(line)
     output.close()
-    return Opened(file.buffer.getvalue().decode()), output  # type: ignore[attr-defined]
+    return ParsedPage(file.buffer.getvalue().decode()), output  # type: ignore[attr-defined]

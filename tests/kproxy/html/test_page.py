@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from dissectors import records
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.fields import FIELDS, Kind
 from kproxy.html import contents
@@ -29,8 +29,8 @@ from tests.kproxy.browse.sides import request_line, response_line
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
-from tests.kproxy.html.pages import Opened, page_of
-from tests.kproxy.stories import told
+from tests.kproxy.html.pages import ParsedPage, page_of
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY
 
 _BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
@@ -38,11 +38,11 @@ _STORY = Path(__file__).parents[3] / "captures" / "fetch-v11-records-with-int32-
 
 
 @pytest.fixture(scope="module")
-def bug() -> Opened:
+def bug() -> ParsedPage:
     return page_of(lines_of(_BUG, detail=Detail.RAW), names=[str(_BUG)])[0]
 
 
-def test_page_makes_no_requests(bug: Opened) -> None:
+def test_page_makes_no_requests(bug: ParsedPage) -> None:
     [policy] = [attrs["content"] or "" for tag, attrs in bug.elements if "http-equiv" in attrs and tag == "meta"]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert allowed.keys() == {"default-src", "style-src", "script-src", "base-uri", "form-action"}
@@ -60,7 +60,7 @@ def test_page_makes_no_requests(bug: Opened) -> None:
 
 
 def test_page_has_the_lines_of_the_trace(kproxy: Run) -> None:
-    page = Opened(kproxy("dissect", "--html", _BUG).stdout)
+    page = ParsedPage(kproxy("dissect", "--html", _BUG).stdout)
     trace_lines = [
         json.loads(line) for line in kproxy("dissect", "--json", "--detail", "full", _BUG).stdout.splitlines()
     ]
@@ -69,7 +69,7 @@ def test_page_has_the_lines_of_the_trace(kproxy: Run) -> None:
     assert sorted(map(json.dumps, page.lines)) == sorted(map(json.dumps, trace_lines))
 
 
-def test_page_has_a_summary(bug: Opened) -> None:
+def test_page_has_a_summary(bug: ParsedPage) -> None:
     data = bug.data
     assert data["files"] == [_BUG.name]
     assert (data["connections"], data["exchanges"], data["frames"], data["refused"], data["unanswered"]) == (
@@ -91,7 +91,7 @@ def test_page_has_a_summary(bug: Opened) -> None:
 
 
 def test_tables_show_the_overviews() -> None:
-    page, _ = page_of(told(STORY))
+    page, _ = page_of(lines_of_story(STORY))
     table = page.data["tables"]["transactions"]
     rows = {row["key"]: row for row in table["rows"]}
     assert list(rows) == ["stuck", "(producer 4)", "pay", "audit"]  # transactions that hold a partition come first
@@ -105,19 +105,19 @@ def test_tables_show_the_overviews() -> None:
     assert rows["pay"]["filter"] == 'transaction="pay"'
     for name, table_data in page.data["tables"].items():
         assert all(len(row["values"]) == len(table_data["columns"]) for row in table_data["rows"]), name
-    hostile, _ = page_of(told(STORY.replace('"pay"', '"<b>pay</b>"')))
+    hostile, _ = page_of(lines_of_story(STORY.replace('"pay"', '"<b>pay</b>"')))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in page.elements]
     assert page_of(exchange("t"))[0].data["tables"]["transactions"]["rows"] == []
 
 
-def test_response_has_fields_bytes_and_marks(bug: Opened) -> None:
+def test_response_has_fields_bytes_and_marks(bug: ParsedPage) -> None:
     row = bug.data["causes"][0]["row"]
     [request_entry, response_entry] = [
         line for line in lines_of(_BUG, detail=Detail.RAW) if getattr(line, "api", "") == "Metadata"
     ][:2]
     assert isinstance(request_entry, RequestLine)
     assert isinstance(response_entry, ResponseLine)
-    page_side, expected = bug.sides(row)[1], side(response_entry, request_entry)
+    page_side, expected = bug.sides(row)[1], build_frame_detail(response_entry, request_entry)
     assert base64.b64decode(page_side["frame"]) == expected.frame
     assert page_side["departure"] == expected.departure
     [mark] = page_side["marks"]
@@ -206,13 +206,13 @@ def test_lines_without_bytes_show_their_columns_and_body() -> None:
     assert "frame" not in response_side
 
 
-def test_events_are_rows_without_sides(bug: Opened) -> None:
+def test_events_are_rows_without_sides(bug: ParsedPage) -> None:
     rows = bug.unpacked("rows")
     assert [row[12] for row in rows if row[12]] == ["open", "open", "close", "close"]
     assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[12])
 
 
-def test_filter_selects_whole_exchanges(bug: Opened) -> None:
+def test_filter_selects_whole_exchanges(bug: ParsedPage) -> None:
     page, _ = page_of(lines_of(_BUG, detail=Detail.RAW), chosen="error=UNSUPPORTED_VERSION")
     assert [row[4:6] for row in page.unpacked("rows")] == [["ApiVersions", "v4"]] * 2
     assert [line["kind"] for line in page.lines] == ["request", "response"] * 2
@@ -277,7 +277,7 @@ def test_html_is_not_written_to_a_terminal() -> None:
 
 def test_page_covers_several_files_and_omits_ignored_rules(kproxy: Run) -> None:
     process = kproxy("dissect", "--html", "--ignore", "L", _BUG, _STORY)
-    page = Opened(process.stdout)
+    page = ParsedPage(process.stdout)
     assert page.data["files"] == [_BUG.name, _STORY.name]
     assert not any(cause["code"].startswith("L") for cause in page.data["causes"])
     assert "L005" not in json.dumps(page.lines)
@@ -290,7 +290,7 @@ def test_warnings_about_the_input_do_not_name_its_directory(kproxy: Run, tmp_pat
     truncated.write_bytes(gzip.decompress(_BUG.read_bytes())[:900])
     http = _STORY.with_name("http-on-kafkas-port.pcap.gz")
     process = kproxy("dissect", "--html", truncated, http)
-    assert Opened(process.stdout).data["notes"] == [
+    assert ParsedPage(process.stdout).data["notes"] == [
         "torn.pcap: the file ends inside packet 9, after 68 of 173 bytes; everything before that point was read",
         "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
     ]
@@ -303,7 +303,7 @@ def test_page_without_lines_is_empty() -> None:
     assert (page.data["rows"], page.data["exchanges"], output.warnings) == ([], 0, [])
 
 
-def test_script_knows_every_field_of_the_filter_language(bug: Opened) -> None:
+def test_script_knows_every_field_of_the_filter_language(bug: ParsedPage) -> None:
     """A field reads the column of the same name unless READS has an entry; tests/peers runs the script in a browser."""
     [script] = [text for text in bug.texts["script"] if "const READS = {" in text]
     reads_block = re.search(r"const READS = \{(.*?)\n\};", script, re.DOTALL)

@@ -337,10 +337,10 @@ def test_uninspected_request_is_not_listed_as_waiting() -> None:
     session = ObservedConnection()
     session.client_sends(request("Metadata", 1, {"topics": None}, correlation_id=1))
     session.inspector.receive(5, Direction.REQUEST, request("Heartbeat", 0, {}, correlation_id=2), at=AT)
-    [connection] = session.inspector.open_now()
+    [connection] = session.inspector.open_connections()
     assert [line.api for line in connection.waiting] == ["Metadata"]
     session.inspector.flush()
-    [connection] = session.inspector.open_now()
+    [connection] = session.inspector.open_connections()
     assert [line.api for line in connection.waiting] == ["Metadata", "Heartbeat"]
 
 

@@ -67,9 +67,9 @@ def break_rule(patch: Patch) -> None:
         yield from ()
 
     rule = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
-    original_interested = rules._interested
+    original_interested = rules._dispatch
     patch.setattr(
-        rules, "_interested",
+        rules, "_dispatch",
         lambda event, *args: (
             *((rule,) if isinstance(event, RequestReceived) else ()), *original_interested(event, *args)
         ),

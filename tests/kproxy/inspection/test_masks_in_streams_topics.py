@@ -14,7 +14,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.inspection.text_masks import TextMasks
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.dissectors.values.test_streams_topics import RECORDS, window_key
 from tests.kproxy.frames import request
@@ -31,7 +31,7 @@ def body(topic: str, records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def produce_line(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
-    inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or Sources([]), masks))
+    inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or SchemaSources([]), masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)

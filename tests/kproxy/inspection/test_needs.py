@@ -51,7 +51,7 @@ def test_waiting_requests_have_their_lines_whatever_is_needed(needs: Needs) -> N
     inspector = Inspector("c", needs=needs)
     inspector.open(0, "a:1", "b:9092", at=1)
     [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
-    [connection] = inspector.open_now()
+    [connection] = inspector.open_connections()
     assert [*connection.waiting] == [line]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, lines_of
-from tests.kproxy.stories import Teller, told
+from tests.kproxy.stories import Teller, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 METADATA = '> Metadata v9 {"topics": null}\n< {}\n'
@@ -71,8 +71,8 @@ def principals(lines: list[Line]) -> list[str | None]:
     ],
 )
 def test_lines_have_the_principal_once_the_server_accepts_the_login(story: str, principal: str | None) -> None:
-    login_frame_count = len(principals(told(story)))
-    frame_principals = principals(told(story + METADATA))
+    login_frame_count = len(principals(lines_of_story(story)))
+    frame_principals = principals(lines_of_story(story + METADATA))
     raw_kerberos = "v0" in story and "GSSAPI" in story
     assert frame_principals[: login_frame_count - 1] == [None] * (login_frame_count - 1)
     assert frame_principals[login_frame_count if raw_kerberos else login_frame_count - 1 :] == [principal] * (
@@ -81,7 +81,7 @@ def test_lines_have_the_principal_once_the_server_accepts_the_login(story: str, 
 
 
 def test_findings_and_close_line_have_the_principal() -> None:
-    lines = told(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
+    lines = lines_of_story(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
     [close_line] = [line for line in lines if isinstance(line, CloseLine)]
     assert close_line.principal == "User:alice"
     findings = [line for line in lines if isinstance(line, FindingLine)]
@@ -103,20 +103,20 @@ def test_findings_and_close_line_have_the_principal() -> None:
     ],
 )
 def test_principal_survives_losses_and_renewals_but_not_failed_logins(story: str, principal: str | None) -> None:
-    assert principals(told(story + METADATA))[-2:] == [principal] * 2
+    assert principals(lines_of_story(story + METADATA))[-2:] == [principal] * 2
 
 
 def test_client_keeps_its_principal_while_it_reauthenticates() -> None:
     story = login("PLAIN", *PLAIN, lifetime=5000)
-    login_frame_count = len(principals(told(story)))
-    frame_principals = principals(told(story + "+4s\n" + login("PLAIN", *PLAIN)))
+    login_frame_count = len(principals(lines_of_story(story)))
+    frame_principals = principals(lines_of_story(story + "+4s\n" + login("PLAIN", *PLAIN)))
     assert frame_principals[login_frame_count:] == ["User:alice"] * 4
 
 
 def test_delegation_token_login_has_the_principal_of_the_known_owner() -> None:
     token_message = b"n,,n=token-1,r=ab,tokenauth=true"
     token_login = login("SCRAM-SHA-256", token_message, *SCRAM[1:])
-    assert principals(told(token_login))[-1] is None
+    assert principals(lines_of_story(token_login))[-1] is None
     teller = Teller()
     teller.tell(
         '2> CreateDelegationToken v1\n2< {"principal_type": "User", "principal_name": "dora", "token_id": "token-1"}'

@@ -17,7 +17,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_budget import LIVE_ADVANCE, PER_SECOND, RecordBudget
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
@@ -46,7 +46,7 @@ class LimitedInspection:
         per_second: int = 10_000,
         source: SchemaSource | None = None,
     ) -> None:
-        values = RecordValues(source or Sources([]), Masks((), (), None)) if payloads else None
+        values = RecordValues(source or SchemaSources([]), Masks((), (), None)) if payloads else None
         self.inspector = Inspector(
             "t",
             Detail.FULL,

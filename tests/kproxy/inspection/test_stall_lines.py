@@ -163,12 +163,12 @@ def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool
 
 
 def _end_connection_of_blocked_member(story: Story) -> None:
-    story.closes(25, "b", by=None)
+    story.close_connection(25, "b", by=None)
 
 
 def _return_lost_member(story: Story) -> None:
-    story.closes(9.5, "b", by="server")
-    story.beats(25, 40, "b")
+    story.close_connection(9.5, "b", by="server")
+    story.send_heartbeats(25, 40, "b")
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def _return_lost_member(story: Story) -> None:
 def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Callable[[Story], None], code: str) -> None:
     story = Story("g")
     story.joined(0, "a", "b")
-    story.beats(1, 9.2, "a", "b")
-    story.beats(10, 40, "a")
+    story.send_heartbeats(1, 9.2, "a", "b")
+    story.send_heartbeats(10, 40, "a")
     continue_story(story)
     lines = sorted(story.lines, key=lambda line: line.ts)
     written = recorded_with_findings(lines, BEGAN + 40 * SECOND)

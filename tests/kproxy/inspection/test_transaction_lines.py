@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.trace.lines import HeldEntry, Line, MarkerEntry, RequestLine, ResponseLine
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 
 BATCH = '{"base_offset": 5, "is_transactional": true, "producer_id": 7, "producer_epoch": 2, "base_sequence": 0'
 STORY = f"""
@@ -27,7 +27,7 @@ STORY = f"""
 
 
 def frames(kind: type[Line], api: str) -> list[RequestLine | ResponseLine]:
-    return [line for line in told(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
+    return [line for line in lines_of_story(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
 
 
 def test_lines_have_the_requesting_or_the_newly_assigned_producer() -> None:

@@ -44,7 +44,7 @@ def four_byte_pieces(planted: bytes) -> list[bytes]:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
 def test_withholds_damaged_records(codec: str) -> None:
     for flip in (None, *range(0, 200, 7)):
-        message = read_request(produce(codec, flip=flip))
+        message = read_request(produce(codec, flipped_index=flip))
         body = encode_json(withhold_records(message, embedded.presentable_body(message))).decode()
         assert not [shape for shape in SHAPES if shape in body], flip
         assert b"planted" not in frame_without_records(message), flip

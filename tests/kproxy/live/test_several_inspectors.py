@@ -71,7 +71,7 @@ def test_other_worker_continues_when_one_is_killed(tmp_path: Path, broker: Broke
         os.kill(killed_worker, signal.SIGSTOP)
         ask(first_client, 3)
         os.kill(killed_worker, signal.SIGKILL)
-        proxy.wait_until_said("one of 2 inspectors stopped (killed by SIGKILL) and was restarted: ")
+        proxy.wait_for_message("one of 2 inspectors stopped (killed by SIGKILL) and was restarted: ")
         ask(first_client, 2)
         ask(second_client, 2)
         until(lambda: len(lines_of_client("127.0.0.2:", read_trace(trace), "response")) == 3)

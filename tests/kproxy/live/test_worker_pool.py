@@ -108,5 +108,5 @@ def test_raises_if_workers_are_lost_too_often(pool: PoolWithLines) -> None:
     pool.put(OPEN)
     pool.lose(*[False] * 5)
     with pytest.raises(WorkerLost, match=r"one of 2 inspectors has ended too often \(killed by SIGKILL\)"):
-        list(pool.pool.open_now())
+        list(pool.pool.open_connections())
     pool.pool._workers = [worker for worker in pool.pool._workers if not worker.lost]  # type: ignore[attr-defined]

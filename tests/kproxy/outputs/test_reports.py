@@ -80,7 +80,7 @@ def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> 
     for line in lines:
         inputs.add(line)
     if packets is not None:
-        inputs.packet_count(packets)
+        inputs.add_packets(packets)
     return inputs
 
 

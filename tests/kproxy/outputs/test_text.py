@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from kproxy.outputs.text import TextOutput, topics
+from kproxy.outputs.text import TextOutput, topics_text
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
@@ -225,7 +225,7 @@ def test_durations_have_units(us: int | None, expected: str) -> None:
 
 
 def test_further_topics_are_only_counted() -> None:
-    assert topics([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
+    assert topics_text([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
 
 
 def test_printable_text_is_not_escaped() -> None:

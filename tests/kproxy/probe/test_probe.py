@@ -150,7 +150,7 @@ async def test_acl_checks_fail_for_a_wrong_host(quirk: str, expected: set[str]) 
 
 
 async def test_check_fails_if_an_unknown_resource_type_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.broker.apis.describe_acls.closes_connection", lambda *_: False)
+    monkeypatch.setattr("kproxy.broker.apis.describe_acls.close_on_unknown_code", lambda *_: False)
     with BrokerThread(acls=True, super_users=("User:ANONYMOUS",)) as broker:
         by_id = await run_selected(broker, ["acls/unknown"])
     assert set(failures(by_id)) == {"acls/unknown-resource-type"}

@@ -25,7 +25,7 @@ from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
 from kproxy.spark.session.java import find_java, java_launcher
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
 
@@ -73,7 +73,7 @@ def analyze_locally(spark: SparkSession, inputs: Path, table: Path) -> LocalResu
     [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), CaptureOptions())
     with open_lines(spark, [str(table)], CaptureOptions(), period=Period()) as lines:
         page = report(figures(lines.rows, clusters=lines.clusters), [str(table)])
-    return LocalResult(table, batch, Opened(page).data)
+    return LocalResult(table, batch, ParsedPage(page).data)
 
 
 def check_tables(
@@ -90,7 +90,7 @@ def check_tables(
 
     result = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert Opened(page.read_text()).data == local.data | {"paths": str(table)}
+    assert ParsedPage(page.read_text()).data == local.data | {"paths": str(table)}
     assert spark.read.parquet(f"{out}/findings").count() == local.row_count("findings")
 
 

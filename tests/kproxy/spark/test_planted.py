@@ -28,7 +28,7 @@ from kproxy.spark.report.contents import Figures, figures
 from kproxy.spark.report.headlines import headlines
 from kproxy.spark.report.pages import MAX_ROWS, MAX_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.cases import PLANTED
 from tests.kproxy.spark.files import write
@@ -282,7 +282,7 @@ def test_finds_the_unusual_hours(fleet: Fleet) -> None:
 def test_page_reports_every_planted_problem(fleet: Fleet) -> None:
     page = report(fleet.figures, ["kproxy-trace"])
     assert len(page.encode()) < MAX_SIZE
-    data = Opened(page).data
+    data = ParsedPage(page).data
     for table in data["tables"]:
         assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MAX_ROWS).rows))
     texts = [headline["text"] for headline in data["headlines"]]

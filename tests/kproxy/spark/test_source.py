@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from kproxy.cli import main
 from kproxy.spark.ingest.decode import local_path
-from kproxy.spark.ingest.open_traces import sizes_below
+from kproxy.spark.ingest.open_traces import sizes_by_path
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.source import KproxyDataSource
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parse_lines, trace_bytes, write
@@ -141,7 +141,7 @@ def test_growing_trace_is_complete_up_to_its_last_newline(tmp_path: Path) -> Non
     write(tmp_path / "c.jsonl", b"torn")
     write(tmp_path / ".d.jsonl.zst.part", b"d")
     write(tmp_path / "e.pcap", b"e")
-    assert sizes_below(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
+    assert sizes_by_path(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
 
 
 def test_count_without_columns_counts_all_rows(spark: SparkSession) -> None:

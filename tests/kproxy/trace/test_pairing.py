@@ -7,7 +7,7 @@ import pytest
 from kproxy.trace import pairing
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
-from tests.kproxy.browse.sample_overviews import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
 from tests.kproxy.browse.sessions import request, response
 
 
@@ -55,11 +55,11 @@ def test_end_or_reuse_of_a_connection_ends_the_wait_of_its_requests() -> None:
 
 def test_requests_before_a_gap_do_not_wait_but_may_be_answered() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
-    assert pair_lines(first, unrelated, missed(), response(first), closed()) == [[0], [1], [0], [0], []]
-    assert pair_lines(first, unrelated, missed(""), missed(), response(unrelated)) == [[0], [1], [0, 1], [], [1]]
-    assert pair_lines(first, missed(), request(3), missed(), response(first)) == [[0], [0], [2], [2], [0]]
-    assert pair_lines(first, missed(), closed(), response(first)) == [[0], [0], [], []]
-    assert pair_lines(first, missed(direction="request"), closed()) == [[0], [], [0]]
+    assert pair_lines(first, unrelated, make_gap(), response(first), closed()) == [[0], [1], [0], [0], []]
+    assert pair_lines(first, unrelated, make_gap(""), make_gap(), response(unrelated)) == [[0], [1], [0, 1], [], [1]]
+    assert pair_lines(first, make_gap(), request(3), make_gap(), response(first)) == [[0], [0], [2], [2], [0]]
+    assert pair_lines(first, make_gap(), closed(), response(first)) == [[0], [0], [], []]
+    assert pair_lines(first, make_gap(direction="request"), closed()) == [[0], [], [0]]
 
 
 def test_limits_the_number_of_unanswered_requests(monkeypatch: pytest.MonkeyPatch) -> None:

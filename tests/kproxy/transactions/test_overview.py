@@ -11,14 +11,14 @@ from kproxy.transactions import TransactionOutcome, TransactionRow, Transactions
 from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
 from tests.kproxy.browse.sample_overviews import feed
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
 
 SECOND = 1_000_000_000
 
 
 def overview(story: str) -> tuple[TransactionsOverview, int]:
-    lines: list[Line] = told(story)
+    lines: list[Line] = lines_of_story(story)
     return feed(TransactionsOverview(), lines), max(time_of(line.ts) for line in lines)
 
 

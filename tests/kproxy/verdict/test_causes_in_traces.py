@@ -23,7 +23,7 @@ from kproxy.trace.timestamps import timestamp
 from kproxy.verdict import causes as causes_module
 from kproxy.verdict.cause import ConnectionFindings
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.sample_overviews import captured, closed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, inconsistent_lines, opened
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, expected_from
@@ -185,7 +185,7 @@ def test_number_of_requests_awaited_by_causes_is_limited(monkeypatch: pytest.Mon
     assert (cause.listed, cause.served) == (4, 2)
 
 
-@given(torn)
+@given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     causes = Causes()
     for line, row in lines:

@@ -37,10 +37,10 @@ def test_every_server_has_its_own_token() -> None:
 
 def test_token_is_accepted_in_the_url_or_in_its_cookie() -> None:
     access = AccessControl(None, 8092)
-    assert access.is_open_to({"token": access.token}, {})
-    assert access.is_open_to({}, {"kproxy-8092": access.token})
-    assert not access.is_open_to({}, {"kproxy-8093": access.token, "token": access.token})
-    assert not access.is_open_to({"kproxy-8092": access.token}, {})
+    assert access.has_token({"token": access.token}, {})
+    assert access.has_token({}, {"kproxy-8092": access.token})
+    assert not access.has_token({}, {"kproxy-8093": access.token, "token": access.token})
+    assert not access.has_token({"kproxy-8092": access.token}, {})
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.definitions import Message, parse, read
+from dissectors.schemas.importer.definitions import Message, parse, read_definition
 
 LICENCE = '// Licensed to the ASF under one or more agreements. // "None" of this is JSON.\n'
 
 
 def read_message(text: str) -> Message:
-    message = read(text, "kafka-clients", "4.4.0")
+    message = read_definition(text, "kafka-clients", "4.4.0")
     assert message is not None
     return message
 
@@ -59,7 +59,7 @@ def test_message_is_read_without_its_comments_and_descriptions() -> None:
 
 def test_removed_message_is_read_as_none() -> None:
     removed = '{"apiKey": 4, "type": "request", "name": "LeaderAndIsrRequest", "validVersions": "none"}'
-    assert read(removed, "kafka-clients", "4.4.0") is None
+    assert read_definition(removed, "kafka-clients", "4.4.0") is None
 
 
 def test_field_without_a_valid_version_is_left_out() -> None:
@@ -110,4 +110,4 @@ def test_field_without_a_default_has_no_such_key() -> None:
 
 def test_definition_without_a_required_key_is_rejected() -> None:
     with pytest.raises(KeyError, match="validVersions"):
-        read('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")
+        read_definition('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")

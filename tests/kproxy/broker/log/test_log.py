@@ -18,12 +18,12 @@ def test_read_returns_whole_batches_from_the_one_with_the_offset() -> None:
     for _ in range(5):
         write(log, produced_batch(10))
     batch_size = sizes(log)[0]
-    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size, one_at_least=True)] == [10, 20, 30]
-    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size - 1, one_at_least=True)] == [10, 20]
-    assert [batch.base_offset for batch in log.read(15, 50, 0, one_at_least=True)] == [10]
-    assert log.read(15, 50, batch_size - 1, one_at_least=False) == []
-    assert log.read(50, 50, batch_size, one_at_least=True) == []
-    assert [batch.base_offset for batch in log.read(0, 20, 10 * batch_size, one_at_least=True)] == [0, 10]
+    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size, at_least_one=True)] == [10, 20, 30]
+    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size - 1, at_least_one=True)] == [10, 20]
+    assert [batch.base_offset for batch in log.read(15, 50, 0, at_least_one=True)] == [10]
+    assert log.read(15, 50, batch_size - 1, at_least_one=False) == []
+    assert log.read(50, 50, batch_size, at_least_one=True) == []
+    assert [batch.base_offset for batch in log.read(0, 20, 10 * batch_size, at_least_one=True)] == [0, 10]
 
 
 def test_finds_the_first_record_since_a_time() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import Form, record_fields, records
@@ -33,7 +33,7 @@ def produce_line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
 
 @pytest.mark.parametrize("with_frame", [True, False])
 def test_decoded_value_is_shown_as_fields(with_frame: bool) -> None:
-    detail = side(produce_line(with_frame=with_frame))
+    detail = build_frame_detail(produce_line(with_frame=with_frame))
     value = detail.find(f"{PATH}.value")[-1]
     assert value.meaning == "avro Order orders-value id 17: leftover bytes at byte 9"
     assert [(child.name, child.text) for child in value.children] == [
@@ -51,7 +51,7 @@ def test_decoded_value_is_shown_as_fields(with_frame: bool) -> None:
 
 
 def test_decoded_records_have_summaries_and_full_values() -> None:
-    detail = side(produce_line(with_frame=False))
+    detail = build_frame_detail(produce_line(with_frame=False))
     [field] = record_fields(detail.fields)
     [record] = records(field).records
     assert record.value.form == "avro Order orders-value id 17: leftover bytes at byte 9"
@@ -60,7 +60,7 @@ def test_decoded_records_have_summaries_and_full_values() -> None:
     assert record.headers[0][1].text == r"00-\x1b[31m"
     rows = ["".join(text for text, _ in row) for row in full_value(detail.find(PATH))]
     assert '  "card": "4111",' in rows
-    [chain] = [side(produce_line()).find(PATH)]
+    [chain] = [build_frame_detail(produce_line()).find(PATH)]
     assert any("00 00 00 00 11" in "".join(text for text, _ in row) for row in full_value(chain, Form.HEX))
 
 
@@ -81,7 +81,7 @@ def test_malformed_decoded_values_are_still_shown(value: Any, with_frame: bool) 
             assert isinstance(field.text, str)
             check_fields(field.children)
 
-    detail = side(produce_line(value, with_frame=with_frame))
+    detail = build_frame_detail(produce_line(value, with_frame=with_frame))
     check_fields(detail.fields)
     for field in record_fields(detail.fields):
         assert records(field).records

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors import records
-from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.detail import FrameDetail, build_frame_detail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_fields
 from kproxy.browse.fields.records import records as records_of
@@ -71,10 +71,10 @@ def test_fields_equal_the_rows_of_explain(path: Path) -> None:
     checked = 0
     for line, sent_request in frame_lines(path, Detail.RAW):
         if line.frame is None:
-            assert side(line, sent_request).missing
+            assert build_frame_detail(line, sent_request).missing
             continue
         frame = base64.b64decode(line.frame)
-        detail = side(line, sent_request)
+        detail = build_frame_detail(line, sent_request)
         if isinstance(line, RequestLine):
             explanation = explain(frame)
         elif sent_request is not None and sent_request.frame is not None:
@@ -105,9 +105,9 @@ def test_line_without_a_frame_has_the_same_values(path: Path) -> None:
     for (raw_line, sent_request), (full_line, _) in zip(raw, full, strict=True):
         if full_line.body is None or "records" in str(full_line.body):
             continue
-        frame_detail = side(full_line, sent_request)
+        frame_detail = build_frame_detail(full_line, sent_request)
         assert frame_detail.missing == "the trace has no raw bytes: record with --detail raw"
-        fields = [field for field in side(raw_line, sent_request).fields if field.name == "body"]
+        fields = [field for field in build_frame_detail(raw_line, sent_request).fields if field.name == "body"]
         values = [
             (leaf.path, leaf.value, leaf.start) for leaf in leaves(frame_detail.fields) if "_tags" not in leaf.path
         ]
@@ -121,7 +121,7 @@ def test_line_without_a_frame_has_the_same_values(path: Path) -> None:
 def test_summary_line_shows_its_columns() -> None:
     line = request_line(None, api_key=3, api="Metadata", client_id="shop",
                         topics=[TopicEntry("orders", partitions=[0, 2])])  # fmt: skip
-    detail = side(line)
+    detail = build_frame_detail(line)
     assert detail.frame is None
     assert detail.missing == "the trace has no bodies or raw bytes: record with --detail raw"
     assert detail.find("topics[0].partitions[1]")[-1].value == 2
@@ -131,8 +131,8 @@ def test_summary_line_shows_its_columns() -> None:
 
 def test_detail_says_why_a_frame_was_not_decoded() -> None:
     line = request_line(None, not_decoded="Metadata v99 is unknown")
-    assert side(line).missing == "not decoded: Metadata v99 is unknown"
-    invalid_frame = side(request_line(b"\x00\x00"))
+    assert build_frame_detail(line).missing == "not decoded: Metadata v99 is unknown"
+    invalid_frame = build_frame_detail(request_line(b"\x00\x00"))
     assert invalid_frame.missing == "the trace's bytes here are not a valid frame"
 
 
@@ -144,7 +144,7 @@ def test_fields_have_kinds_texts_and_meanings() -> None:
                                 "records": records.encode([{"records": [{"key": b"k", "value": b"v",
                                                           "headers": [{"key": "h",
                                                           "value": b"x"}]}]}])}]}]}))  # fmt: skip
-    detail = side(line)
+    detail = build_frame_detail(line)
 
     def describe(path: str) -> tuple[str, str, str | None]:
         field = detail.find(path)[-1]
@@ -167,7 +167,7 @@ def test_fields_have_kinds_texts_and_meanings() -> None:
 
 def test_tagged_field_has_its_tag_and_span() -> None:
     body = {"error_code": 0, "api_keys": [], "throttle_time_ms": 0, "finalized_features_epoch": 7}
-    detail = side(response_line(response("ApiVersions", 3, body), 18, 3))
+    detail = build_frame_detail(response_line(response("ApiVersions", 3, body), 18, 3))
     [*_, field] = detail.find("_tags.finalized_features_epoch")
     assert (field.kind, field.value) == ("tag 1, int64", 7)
     assert detail.frame is not None
@@ -179,7 +179,7 @@ def test_tagged_field_has_its_tag_and_span() -> None:
 @pytest.mark.parametrize("path", _TRAFFIC[:20], ids=lambda path: path.name)
 def test_fields_are_found_by_byte_and_by_path(path: Path) -> None:
     for line, sent_request in frame_lines(path, Detail.RAW):
-        detail = side(line, sent_request)
+        detail = build_frame_detail(line, sent_request)
         for leaf in leaves(detail.fields) if detail.frame else ():
             if leaf.path and "_tags." not in leaf.path:
                 assert detail.find(leaf.path)[-1].path == leaf.path
@@ -194,7 +194,7 @@ def test_fields_are_found_by_byte_and_by_path(path: Path) -> None:
 def test_path_of_a_layout_finding_leads_to_a_field() -> None:
     for path in (DATA / "bugs").glob("*--java.pcap.gz"):
         for line, sent_request in frame_lines(path, Detail.RAW):
-            detail = side(line, sent_request)
+            detail = build_frame_detail(line, sent_request)
             for finding in detail.findings:
                 if (
                     finding.edit is None
@@ -216,13 +216,13 @@ def test_frame_is_decoded_with_the_layout_that_its_finding_names() -> None:
              "edit": edit}  # fmt: skip
     finding = msgspec.convert(entry, FindingEntry)
     frame_with_leftover = frame + b"\x00"
-    detail = side(response_line(frame_with_leftover, 12, 1, findings=[finding]))
+    detail = build_frame_detail(response_line(frame_with_leftover, 12, 1, findings=[finding]))
     assert [child.name for child in detail.find("error_code")[0].children] == ["error_code", "throttle_time_ms"]
     assert detail.departure
     unknown_finding = msgspec.structs.replace(
         finding, edit=msgspec.structs.replace(finding.edit, kind="of_a_later_kproxy")
     )
-    assert side(response_line(frame_with_leftover, 12, 1, findings=[unknown_finding])).fields
+    assert build_frame_detail(response_line(frame_with_leftover, 12, 1, findings=[unknown_finding])).fields
 
 
 def test_worst_finding_comes_first() -> None:
@@ -232,7 +232,9 @@ def test_worst_finding_comes_first() -> None:
     ]
     assert [
         finding.code
-        for finding in side(request_line(request("Metadata", 1, {"topics": []}), findings=findings)).findings
+        for finding in build_frame_detail(
+            request_line(request("Metadata", 1, {"topics": []}), findings=findings)
+        ).findings
     ] == [
         "L001",
         "V003",
@@ -253,7 +255,7 @@ def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyP
     reads = []
     walk_record: Any = batch._walk_record
     monkeypatch.setattr(batch, "_walk_record", lambda *args: reads.append(1) or walk_record(*args))
-    detail = side(produce_line(2_000))
+    detail = build_frame_detail(produce_line(2_000))
     [*_, records_field] = detail.find("topic_data[0].partition_data[0].records[0].records")
     assert (records_field.count, reads) == (2_000, [])
     assert len(records_field.children) == 501
@@ -266,7 +268,7 @@ def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyP
 
 
 def test_record_beyond_the_first_page_is_found_by_its_bytes() -> None:
-    detail = side(produce_line(2_000))
+    detail = build_frame_detail(produce_line(2_000))
     assert detail.frame is not None
     [*_, value] = detail.find("topic_data[0].partition_data[0].records[0].records[1999].value")
     assert value.start is not None
@@ -275,11 +277,11 @@ def test_record_beyond_the_first_page_is_found_by_its_bytes() -> None:
 
 def test_secrets_are_redacted() -> None:
     frame = request("SaslAuthenticate", 1, {"auth_bytes": b"\0user\0hunter2"})
-    detail = side(request_line(frame))
+    detail = build_frame_detail(request_line(frame))
     assert detail.frame is not None
     assert b"hunter2" not in detail.frame
     assert detail.find("auth_bytes")[-1].value == "(redacted, 13 bytes)"
-    withheld = side(request_line(frame[:24] + bytes(len(frame) - 24), body={}))
+    withheld = build_frame_detail(request_line(frame[:24] + bytes(len(frame) - 24), body={}))
     assert [field.name for field in withheld.fields] == ["size", "header", "body"]
     assert str(withheld.fields[-1].value).startswith("(redacted")
 
@@ -292,7 +294,7 @@ def test_records_of_the_cluster_metadata_topic_are_redacted() -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     response_body = {"throttle_time_ms": 0, "responses": [{"topic": "__cluster_metadata", "partitions": [partition]}]}
     body = {"responses": [{"partitions": [{"records": redacted_batches}]}]}
-    detail = side(response_line(response("Fetch", 4, response_body), 1, 4, body=body))
+    detail = build_frame_detail(response_line(response("Fetch", 4, response_body), 1, 4, body=body))
     assert detail.frame is not None
     assert b"topic" not in detail.frame[detail.frame.index(b"__cluster_metadata") + 18 :]
     path = "responses[0].partitions[0].records"
@@ -317,14 +319,14 @@ def view_everything(detail: FrameDetail) -> None:
 
 @given(damaged(requests()))
 def test_any_damaged_request_can_be_viewed(frame: bytes) -> None:
-    view_everything(side(request_line(frame)))
+    view_everything(build_frame_detail(request_line(frame)))
 
 
 @given(
     responses().flatmap(lambda sample: st.tuples(damaged(st.just(sample[0])), st.just(sample[1]), st.just(sample[2])))
 )
 def test_any_damaged_response_can_be_viewed(frame_and_api: tuple[bytes, int, int]) -> None:
-    view_everything(side(response_line(*frame_and_api)))
+    view_everything(build_frame_detail(response_line(*frame_and_api)))
 
 
 _BATCHES = records.encode([{"compression": codec,
@@ -339,7 +341,7 @@ _BATCHES = records.encode([{"compression": codec,
 def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
-    view_everything(side(response_line(response("Fetch", 4, body), 1, 4)))
+    view_everything(build_frame_detail(response_line(response("Fetch", 4, body), 1, 4)))
 
 
 @given(
@@ -349,6 +351,10 @@ def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
 )
 def test_any_body_can_be_viewed(value: Any) -> None:
     line = response_line(None, 1, 4, body={"responses": value, "x": value})
-    view_everything(side(line))
+    view_everything(build_frame_detail(line))
     partitions = [{"records": value}]
-    view_everything(side(msgspec.structs.replace(line, body={"responses": [{"topic": "t", "partitions": partitions}]})))
+    view_everything(
+        build_frame_detail(
+            msgspec.structs.replace(line, body={"responses": [{"topic": "t", "partitions": partitions}]})
+        )
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissectors import records as wire
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import MAX_BYTES, Form, record_of
@@ -17,7 +17,7 @@ def chain_to_records(*batches: dict[str, object]) -> list[FieldView]:
     """Return the chain of fields down to the record data of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": wire.encode(list(batches))}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
-    detail = side(response_line(response("Fetch", 4, body), 1, 4))
+    detail = build_frame_detail(response_line(response("Fetch", 4, body), 1, 4))
     return detail.find("responses[0].partitions[0].records")
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dissectors import records as wire
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.records import MAX_BYTES, RecordPart, RecordsView, record_fields, records
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.browse.sides import response_line
@@ -22,7 +22,7 @@ def fetched_records(data: bytes, limit: int = 200, topic: str = "t") -> RecordsV
     """Return the records of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": topic, "partitions": [partition]}]}
-    [field] = record_fields(side(response_line(response("Fetch", 4, body), 1, 4)).fields)
+    [field] = record_fields(build_frame_detail(response_line(response("Fetch", 4, body), 1, 4)).fields)
     return records(field, limit)
 
 
@@ -134,7 +134,7 @@ def test_records_of_a_body_are_read_without_a_frame() -> None:
     body = msgspec.json.decode(encode_json({"responses": [{"topic": "t",
                                            "partitions": [{"partition_index": 0,
                                            "records": [{"base_offset": 9, "records": [row]}]}]}]}))  # fmt: skip
-    [field] = record_fields(side(response_line(None, 1, 4, body=body)).fields)
+    [field] = record_fields(build_frame_detail(response_line(None, 1, 4, body=body)).fields)
     [record] = records(field).records
     assert (record.offset, record.timestamp, record.key.text, record.value.form) == (9, 5, "k", "json")
     assert record.headers == (("h", RecordPart("text", "x", 1)),)

@@ -17,7 +17,7 @@ from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 
 Frame = RequestLine | ResponseLine
@@ -110,10 +110,10 @@ def test_requests_in_flight_become_unanswered_when_the_connection_ends() -> None
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
     requests = [request(1), request(2)]
-    for gap in (missed(), missed("")):
+    for gap in (make_gap(), make_gap("")):
         row = single_row(opened(), *requests, gap, closed())
         assert (row.in_flight, row.unanswered) == (0, 0)
-    row = single_row(*requests, missed(direction="request"))
+    row = single_row(*requests, make_gap(direction="request"))
     assert row.in_flight == 2
     row = single_row(opened(), *requests, opened(), request(1, at=1))
     assert (row.in_flight, row.unanswered) == (1, 2)
@@ -176,7 +176,7 @@ def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
     assert any(row.api == "Fetch" for row in rows)
 
 
-@given(torn)
+@given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)
     rows = apis.rows()

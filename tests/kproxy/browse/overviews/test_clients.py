@@ -16,7 +16,7 @@ from kproxy.browse.overviews.clients import ApiUse, Client, Clients
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.captures_made import CAPTURES
@@ -125,7 +125,7 @@ def test_negotiation_on_an_earlier_connection_counts() -> None:
 
 
 def test_negotiation_is_unknown_if_the_start_of_the_connection_is_missing() -> None:
-    gap, lines_lost = missed(direction="request"), missed("", "both")
+    gap, lines_lost = make_gap(direction="request"), make_gap("", "both")
     for lines in (
         [old_fetch()],
         [opened(midstream=True), old_fetch()],
@@ -135,7 +135,7 @@ def test_negotiation_is_unknown_if_the_start_of_the_connection_is_missing() -> N
         client = single_client(*lines)
         assert client.verdict is Kafka4Verdict.UNKNOWN
         assert client.reason == f"{OLD_FETCH_REASON}; it is unknown whether it negotiates"
-    assert single_client(opened(), missed(), old_fetch()).verdict is Kafka4Verdict.REFUSED
+    assert single_client(opened(), make_gap(), old_fetch()).verdict is Kafka4Verdict.REFUSED
 
 
 def test_client_is_refused_if_its_server_also_serves_newer_versions() -> None:
@@ -262,7 +262,7 @@ def test_evicted_client_is_listed_again_when_it_returns(monkeypatch: pytest.Monk
     assert {(row.client_id, row.requests) for row in overview.rows()} == {("a", 2), ("c", 1)}
 
 
-@given(torn)
+@given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(Clients(), lines)
     clients = overview.rows()

@@ -15,7 +15,7 @@ from kproxy.browse.overviews.connections import MAX_CLIENT_IDS, ConnectionsOverv
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -209,7 +209,7 @@ def test_most_recently_active_of_many_open_connections_are_kept(monkeypatch: pyt
 
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
-    for gap, in_flight in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
+    for gap, in_flight in ((make_gap(), 0), (make_gap(""), 0), (make_gap(direction="request"), 1)):
         overview = feed(ConnectionsOverview(), [opened(), request(1)])
         assert overview.rows()[0].in_flight == 1
         feed(overview, [gap])
@@ -223,7 +223,7 @@ def test_reused_connection_id_is_a_new_connection() -> None:
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 
 
-@given(torn)
+@given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(ConnectionsOverview(), lines)
     rows = overview.rows()

@@ -17,7 +17,7 @@ from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.sample_overviews import captured, feed, feed_torn, opened
-from tests.kproxy.browse.sample_overviews import torn as any_lines
+from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 ID = "ku28YVRUQNy79bpH25sIdw"

@@ -12,7 +12,7 @@ from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, LinesSource, finding, read, request, response, session_of
 from tests.kproxy.capture_results import DATA, lines_of
 
@@ -78,8 +78,8 @@ def test_response_on_a_reused_connection_id_answers_no_earlier_request() -> None
 
 
 @pytest.mark.parametrize(("gap", "state"), [
-    (missed(), RowState.UNSEEN), (missed(direction="both"), RowState.UNSEEN), (missed(""), RowState.UNSEEN),
-    (missed(direction="request"), RowState.WAITING), (missed("n-2"), RowState.WAITING),
+    (make_gap(), RowState.UNSEEN), (make_gap(direction="both"), RowState.UNSEEN), (make_gap(""), RowState.UNSEEN),
+    (make_gap(direction="request"), RowState.WAITING), (make_gap("n-2"), RowState.WAITING),
 ])  # fmt: skip
 def test_request_before_a_gap_may_have_been_answered(gap: GapLine, state: RowState) -> None:
     earlier_request, later_request = request(1), request(2)
@@ -96,7 +96,7 @@ def test_events_have_rows() -> None:
     lines = [
         opened(),
         FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
-        missed(),
+        make_gap(),
         closed(),
     ]
     session = session_of(lines)

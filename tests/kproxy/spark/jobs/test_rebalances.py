@@ -28,7 +28,7 @@ def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
     story.joined(0.1, "a")
-    story.beats(1, 10, "a")
+    story.send_heartbeats(1, 10, "a")
     b = story.ask(10, "b", "JoinGroup")  # a new member arrives,
     story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
     a = story.ask(12, "a", "JoinGroup")  # and the old one rejoins
@@ -90,10 +90,10 @@ def test_rejoin_into_the_same_generation_is_not_a_rebalance(spark: SparkSession)
 
 def test_epoch_ends_when_all_members_have_reached_it(spark: SparkSession) -> None:
     story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 26, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
-    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
     assert [row[:6] for row in rebalance_rows(spark, story)] == [
         (1, 0.001, 0.0, "a", "join", 1), (2, 6.001, 24.0, "b", "join", 2),
     ]  # fmt: skip

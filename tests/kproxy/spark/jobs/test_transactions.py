@@ -15,7 +15,7 @@ from kproxy.transactions import TransactionsOverview
 from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.spark.sample_lines import table
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
 
 FIELDS = ("transactional_id", "producer_id", "producer_epoch", "outcome", "partitions", "records", "version")
@@ -26,14 +26,14 @@ def rows(spark: SparkSession, lines: Iterable[Line]) -> list[tuple[object, ...]]
 
 
 def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
-    assert rows(spark, told(STORY)) == [
+    assert rows(spark, lines_of_story(STORY)) == [
         ("stuck", 3, 0, "open", 1, 1, None),
         ("pay", 1, 0, "committed", 1, 0, 1),
         ("pay", 1, 0, "committed", 1, 0, 1),
         ("pay", 1, 0, "fenced", 1, 0, None),
         ("audit", 2, 0, "aborted", 1, 0, 1),
     ]
-    [first, *_] = transactions(table(spark, *told(STORY))).collect()
+    [first, *_] = transactions(table(spark, *lines_of_story(STORY))).collect()
     assert (first["client"], first["host"], first["timeout_us"]) == ("stuck-client", "10.0.0.104", 60_000_000)
     assert round(first["open_us"] / 1_000_000) == 25
     assert first["ended_at"] is None
@@ -51,12 +51,12 @@ def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
 )
 def test_finds_the_outcome_of_a_transaction(spark: SparkSession, continuation: str, expected: str) -> None:
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + continuation
-    assert [row[3] for row in rows(spark, told(story))] == [expected]
+    assert [row[3] for row in rows(spark, lines_of_story(story))] == [expected]
 
 
 def test_fenced_producer_starts_no_transaction(spark: SparkSession) -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
-    assert [row[3] for row in rows(spark, told(story))] == ["fenced"]
+    assert [row[3] for row in rows(spark, lines_of_story(story))] == ["fenced"]
 
 
 def count_outcomes(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
