@@ -70,7 +70,7 @@ def measure_fuzzed(count: int) -> None:
 
 
 def measure_memory(count: int) -> None:
-    """Measure the memory that remains allocated after broken frames: layouts, readers and proposals for later frames."""
+    """Measure the memory that broken frames leave allocated: layouts, readers and proposals for later frames."""
     source = Source("benchmark")
     tracemalloc.start()
     for number in range(count):

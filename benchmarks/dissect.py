@@ -105,7 +105,8 @@ def measure_apis(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None
         nearly_empty = Path(folder) / "none.pcap"
         write_capture(nearly_empty, [part for frame in next(iter(frames_by_api.values()))[:2] for part in frame.parts])
         start_seconds = {
-            name: min(kproxy(["--json"], [nearly_empty], tree) for _ in range(rounds)) for name, tree in checkouts.items()
+            name: min(kproxy(["--json"], [nearly_empty], tree) for _ in range(rounds))
+            for name, tree in checkouts.items()
         }
         for api, traffic in sorted(frames_by_api.items(), key=lambda item: -len(item[1])):
             share = f"{api:>20}: {len(traffic):8,} frames ({len(traffic) / total:6.1%})"

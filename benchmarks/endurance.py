@@ -140,7 +140,7 @@ def start_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Itera
 
 
 class Disturbances:
-    """Disturbances of the proxy. Each method returns when its disturbance is over; `hold` is the duration in seconds."""
+    """Disturbances of the proxy. Each method returns when its disturbance is over; `hold` is its duration in s."""
 
     def __init__(self, proxy: Proxy, hold: float) -> None:
         self._proxy = proxy

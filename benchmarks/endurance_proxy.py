@@ -1,4 +1,4 @@
-"""The proxy for `endurance.py`: kproxy with an adjustable clock and a write_task_count of its tasks.
+"""The proxy for `endurance.py`: kproxy with an adjustable clock and a count of its tasks.
 
     python benchmarks/endurance_proxy.py CLOCK OPTION...
 

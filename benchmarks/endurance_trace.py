@@ -64,7 +64,7 @@ def lines_of(directory: Path) -> Iterator[Line]:
     """Yield the lines of all files of a trace.
 
     Raises:
-        AssertionError: A line is fail.
+        AssertionError: A line is damaged.
     """
 
     def fail(message: str) -> None:

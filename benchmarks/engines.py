@@ -24,7 +24,7 @@ _MIN_GENERATED, _MIN_PARQUET = 1000, 1_000_000
 
 
 def planned_runs(lines: int, folder: Path, engines: list[str]) -> Iterator[tuple[str, tuple[str | Path, ...]]]:
-    """Yield the planned_runs to measure, in order: a name, and arguments for Python."""
+    """Yield the runs to measure, in order: a name, and arguments for Python."""
     analyze = ("-m", "kproxy", "analyze")
     traces = TRACE_1 if lines < _MIN_GENERATED else folder / "traces"
     if lines >= _MIN_GENERATED and not traces.exists():

@@ -58,7 +58,7 @@ RESPONSE = _frame("response", {"api_keys": [{"api_key": key, "max_version": 3} f
 
 
 def upstream(ready: Connection) -> None:
-    """Answer every request with RESPONSE, on a port for per_connection listener."""
+    """Answer every request with RESPONSE, on a port for each listener."""
     selector = selectors.DefaultSelector()
     listeners = [socket.create_server(("127.0.0.1", 0), backlog=1000) for _ in range(LISTENERS)]
     for sock in listeners:
@@ -78,7 +78,7 @@ def upstream(ready: Connection) -> None:
 
 @contextmanager
 def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tuple[list[int], list[int]]]:
-    """Run kproxy with a listener for per_connection upstream port; yield its ports, and the process ids of relay and inspector."""
+    """Run kproxy with a listener for each upstream port; yield its ports and the process ids of relay and inspector."""
     addresses = [option for port in ports for option in ("--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}")]
     child = subprocess.Popen(
         [sys.executable, "-m", "kproxy", *addresses, "--quiet", "--no-control", *options],
@@ -86,11 +86,11 @@ def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tup
     )  # fmt: skip
     try:
         assert child.stderr is not None
-        listeners = [re.match(r"listeners on 127\.0\.0\.1:(\d+)", child.stderr.readline()) for _ in ports]
+        matches = [re.match(r"listening on 127\.0\.0\.1:(\d+)", child.stderr.readline()) for _ in ports]
         [spawner] = _children(child.pid)
         while not (inspector := _children(spawner)):
             time.sleep(0.1)
-        yield [int(match[1]) for match in listeners if match], [child.pid, *inspector]
+        yield [int(match[1]) for match in matches if match], [child.pid, *inspector]
     finally:
         child.terminate()
         child.communicate()
@@ -150,7 +150,7 @@ class Figures:
     """Figures of one process: bytes per connection, bytes without connections, and the share of a core."""
 
     per_connection: float
-    without_connections: int
+    baseline: int
     cpu: float
 
 
@@ -199,7 +199,7 @@ def main() -> None:
     args = parser.parse_args()
     _raise_limit(args.connections)
     print(f"{args.connections} connections, {LISTENERS} listeners")
-    print(f"{'':24}{'process':12}{'connection':>14}{'without_connections':>12}{'CPU':>10}")
+    print(f"{'':24}{'process':12}{'connection':>14}{'empty':>12}{'CPU':>10}")
     with process(upstream) as (ports, _), tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         store.save(directory, certificates.create(["localhost"], 1))
@@ -222,8 +222,8 @@ def main() -> None:
                 figures = measure(listen_ports, pids, args.connections, args.seconds, context)
             for process_name, process_figures in zip(("relay", "inspector"), figures, strict=False):
                 print(
-                    f"{name:24}{process_name:12}{process_figures.per_connection / 1024:10.1f} KiB{process_figures.without_connections / 2**20:8.1f} "
-                    f"MiB{process_figures.cpu:10.1%}",
+                    f"{name:24}{process_name:12}{process_figures.per_connection / 1024:10.1f} KiB"
+                    f"{process_figures.baseline / 2**20:8.1f} MiB{process_figures.cpu:10.1%}",
                     flush=True,
                 )
 

@@ -3,8 +3,8 @@
     PYTHONPATH=. python benchmarks/recording.py DIRECTORY [--seconds 30] [--packets 2000] [--only services ...]
 
 Writes one capture for each kind of client: `services` (librdkafka and kafka-python, see `services.py`), and small
-requests of Java (Kafka's perf tools and console tools), franz-go and KafkaJS. With `--packets`, only the first packets of
-each are kept, compressed, as in `tests/data/traffic`. Needs tcpdump (as root), java, mvn, go, node, npm and
+requests of Java (Kafka's perf tools and console tools), franz-go and KafkaJS. With `--packets`, only the first packets
+of each are kept, compressed, as in `tests/data/traffic`. Needs tcpdump (as root), java, mvn, go, node, npm and
 `.ci/constraints-peers.txt`; kinds whose programs are missing are left out with a message.
 """
 
@@ -41,7 +41,7 @@ def services(kafka: Kafka, bootstrap: str, seconds: float) -> None:
 
 
 def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
-    """Run three producers server_option a steady rate, one of them transactional, and a group with each protocol."""
+    """Run three producers at a steady rate, one of them transactional, and a group with each protocol."""
     payloads = kafka.log.with_name("payloads")
     payloads.write_text("".join(f'{{"id": {number}, "text": "{"order " * (number % 40)}"}}\n' for number in range(200)))
     server_option = ("--bootstrap-server", bootstrap)
@@ -75,7 +75,13 @@ def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
                         str(_RECORDS_PER_SECOND),
                     ),
                     *(("--transaction-duration-ms", "20") if "transactional.id=java" in settings else ()),
-                    *("--command-property", f"bootstrap.servers={bootstrap}", "linger.ms=0", "batch.size=1000", *settings),
+                    *(
+                        "--command-property",
+                        f"bootstrap.servers={bootstrap}",
+                        "linger.ms=0",
+                        "batch.size=1000",
+                        *settings,
+                    ),
                 ),
             )
             for settings in producers

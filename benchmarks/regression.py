@@ -102,7 +102,7 @@ def unpack(revision: str, directory: Path) -> str | None:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Return an environment without other Python variables, which could keep a revision from storing compiled modules."""
+    """Return an environment without other Python variables, which could prevent storing of compiled modules."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**inherited, "PYTHONPATH": str(tree)}
 

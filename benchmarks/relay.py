@@ -246,7 +246,7 @@ def print_figures(contenders: list[Contender]) -> None:
 
 
 def print_ratios(contenders: list[Contender]) -> None:
-    """Print speed and CPU relative to the first relay: the median of the rounds' ratios, and their interquartile range."""
+    """Print speed and CPU relative to the first relay: median and interquartile range of the rounds' ratios."""
     direct, reference, *other_contenders = contenders
     print("\nTime of a round trip, compared with direct:")
     for contender in contenders[1:]:

@@ -27,6 +27,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -40,7 +41,7 @@ _HERE: Final = Path(__file__).resolve().parents[1]
 
 @dataclass
 class Route:
-    """A route to the broker. `pid` is the proxy's process, or 0 without a proxy; `figures` has a value for each round."""
+    """A route to the broker. `pid` is the proxy's, or 0 without a proxy; `figures` has a value for each round."""
 
     name: str
     port: int
@@ -151,9 +152,9 @@ def main() -> None:
         for number in range(args.rounds):
             topic = f"round-{number}"
             for route in routes if number % 2 else routes[::-1]:
-                route.measure("produce", lambda server: produce(kafka, topic, args.records, args.size, args.batch, server))  # noqa: B023
+                route.measure("produce", partial(produce, kafka, topic, args.records, args.size, args.batch))
             for route in routes if number % 2 else routes[::-1]:
-                route.measure("consume", lambda server: consume(kafka, topic, args.records, server))  # noqa: B023
+                route.measure("consume", partial(consume, kafka, topic, args.records))
             if number:
                 print(f"after round {number}:")
                 for route in routes:

@@ -76,10 +76,10 @@ def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> 
 
 
 def _difference_text(number: int, old: bytes, new: bytes) -> str:
-    position = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
-    start = max(0, position - 100)
+    index = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
+    start = max(0, index - 100)
     return "".join(
-        f"\n    line {number}, byte {position}, {name}: {line[start : position + 200].decode(errors='replace').rstrip()}"
+        f"\n    line {number}, byte {index}, {name}: {line[start : index + 200].decode(errors='replace').rstrip()}"
         for name, line in (("before", old), ("now", new))
     )
 

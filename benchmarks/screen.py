@@ -31,7 +31,9 @@ class Screen:
         self._socket = str(Path(self._directory.name) / "tmux")
         tmux = ["tmux", "-u", "-S", self._socket, "-f", os.devnull]
         exports = {"COLORTERM": "truecolor", **(env or {})}
-        script = f"export {shlex.join(f'{name}={value}' for name, value in exports.items())}; exec {shlex.join(command)}"
+        script = (
+            f"export {shlex.join(f'{name}={value}' for name, value in exports.items())}; exec {shlex.join(command)}"
+        )
         self.began = time.perf_counter()
         window = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), script]
         subprocess.run([*tmux, *window, ";", "set-option", "-g", "remain-on-exit", "on"], check=True)
@@ -89,7 +91,7 @@ class Screen:
         return self.until(condition, styles=styles) - began
 
     def time_change(self, key: str, first: int, last: int) -> float:
-        """Press a key; return the seconds until one of these lines, which nothing else changes, has new text or style."""
+        """Press a key; return the seconds until one of these lines, which nothing else changes, has changed."""
         lines_before = self.look(styles=True)[first:last]
         return self.time_key(key, lambda lines: lines[first:last] != lines_before, styles=True)
 

@@ -83,7 +83,9 @@ class Cost(NamedTuple):
     wall: float
 
 
-def measure_cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> tuple[Cost, bytes]:
+def measure_cost(
+    *command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> tuple[Cost, bytes]:
     """Run Python, and watch it and its descendants until all have ended; return the cost and the output.
 
     `env` is added to the environment. Spark's daemon does not wait for its Python workers, so the kernel's sum of CPU

@@ -34,7 +34,7 @@ def job_options(names: list[str] | tuple[str, ...]) -> list[str]:
 
 def known_jobs(checkout: Path) -> list[str]:
     """Return the tables that a checkout knows."""
-    return sorted(path.stem.replace("_", "-") for path in Path(checkout, "kproxy/spark/job_options").glob("[!_]*.py"))
+    return sorted(path.stem.replace("_", "-") for path in Path(checkout, "kproxy/spark/jobs").glob("[!_]*.py"))
 
 
 def differing_tables(old: bytes, new: bytes) -> list[str]:
@@ -72,7 +72,9 @@ def main() -> None:
         }
         if args.archive:
             for _ in range(2):
-                measure_cost(*_ANALYZE, *stages["one"], cwd=checkouts[1], env={**cache, "PYTHONPATH": str(checkouts[1])})
+                measure_cost(
+                    *_ANALYZE, *stages["one"], cwd=checkouts[1], env={**cache, "PYTHONPATH": str(checkouts[1])}
+                )
         print("| stage | old: CPU s, first output | new: CPU s, first output | DuckDB: CPU s |")
         for stage, words in ((name, stages[name]) for name in stages if name in stage_names):
             costs: list[list[Cost]] = [[], []]

@@ -16,7 +16,7 @@ from dissect import measure
 
 
 def main() -> None:
-    """Run the commands in turns; print the best CPU time of each, with bytecode already compiled, and its peak memory."""
+    """Run the commands in turns; print the best CPU time of each, with compiled bytecode, and its peak memory."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     kproxy = [sys.executable, "-m", "kproxy"]

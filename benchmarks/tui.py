@@ -50,7 +50,7 @@ def time_action(screen: Screen, action: Callable[[], float]) -> tuple[float, flo
 
 
 def write_trace(path: Path, exchanges: int) -> None:
-    """Write a trace of forty connections from twelve clients: topics, groups, latencies, occasional errors and findings."""
+    """Write a trace of forty connections from twelve clients, with topics, groups, errors and findings."""
     chance = random.Random(6)
     apis = ((0, "Produce", 9), (1, "Fetch", 12), (12, "Heartbeat", 4), (8, "OffsetCommit", 8), (3, "Metadata", 12))
     at = 1_763_690_000_000_000
@@ -176,7 +176,7 @@ def measure_live(args: argparse.Namespace, directory: Path, env: Mapping[str, st
                 cpu_before = cpu_seconds(contender.pids["relay"]), cpu_seconds(screen.pid)
                 loading = pool.submit(load, contender.port, args.seconds, args.rate)
                 if contender is watched:
-                    press_keys(screen, times, go_on=lambda: not loading.done())  # noqa: B023 - returns before the next iteration
+                    press_keys(screen, times, go_on=lambda: not loading.done())  # noqa: B023 - over before the next
                 trips[contender.name] += (round_trips := loading.result())
                 frames = 2 * BATCH * len(round_trips)
                 relayed = (cpu_seconds(contender.pids["relay"]) - cpu_before[0]) / frames * 1e6
@@ -207,9 +207,7 @@ def trips_text(trips: dict[str, list[float]], contender: Contender, plain: Conte
     """Return median and p99 of a proxy's round trips, with the ratios to those of the unwatched proxy."""
     cells = []
     for share in (0.5, 0.99):
-        value, base = (
-            sorted(trips[proxy.name])[int(len(trips[proxy.name]) * share)] for proxy in (contender, plain)
-        )
+        value, base = (sorted(trips[proxy.name])[int(len(trips[proxy.name]) * share)] for proxy in (contender, plain))
         cells.append(f"{value * 1e6:10.0f} µs {value / base:6.2f}")
     return "".join(cells)
 

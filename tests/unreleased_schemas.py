@@ -80,7 +80,7 @@ def header_v3() -> Iterator[None]:
 
 
 def _clear_caches() -> None:
-    for cached_function in (schemas._message, schemas._by_name, layout.layout, proposals._header_proposals,
+    for cached_function in (schemas._message, schemas._apis_by_name, layout.layout, proposals._header_proposals,
                             proposals._body_proposals,
                    proposals._other_api_proposals):  # fmt: skip
         cached_function.cache_clear()

@@ -11,19 +11,19 @@ from tests.peers.trace import Line
 
 #: The maximum memory of each process, in MB. The relay may buffer 64 MiB for an inspector that does not read.
 MAX_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
-_SHOWN_RECORDS = 5
+_MAX_SHOWN = 5
 
 
 def lost_or_duplicated(acked: Collection[int], stored: Sequence[Sequence[int]]) -> Iterator[str]:
     """Report acknowledged records that are not stored, and records that are stored twice or reordered."""
     counts = Counter(number for partition in stored for number in partition)
     if missing := sorted(set(acked) - counts.keys()):
-        yield f"{len(missing)} acknowledged records are not stored: {missing[:_SHOWN_RECORDS]}"
+        yield f"{len(missing)} acknowledged records are not stored: {missing[:_MAX_SHOWN]}"
     if duplicates := [number for number, count in counts.items() if count > 1]:
-        yield f"{len(duplicates)} records are stored more than once: {duplicates[:_SHOWN_RECORDS]}"
+        yield f"{len(duplicates)} records are stored more than once: {duplicates[:_MAX_SHOWN]}"
     for index, partition in enumerate(stored):
         if out_of_order := [following for previous, following in pairwise(partition) if following < previous]:
-            yield f"partition {index} has records in another order than they were produced: {out_of_order[:_SHOWN_RECORDS]}"
+            yield f"partition {index} has records in another order than they were produced: {out_of_order[:_MAX_SHOWN]}"
 
 
 def excessive_memory(peaks: Mapping[str, float]) -> Iterator[str]:

@@ -61,7 +61,10 @@ def play_story(story: Story, directory: Path, upstream: Upstream | None) -> list
         for run in rig.runs:
             peaks = ", ".join(f"{name} {peak:.0f} MB" for name, peak in run.tracker.peaks.items())
             _log.info("%s: %d records acknowledged; at most %s", story.name, len(rig.load.acknowledged), peaks)
-        return [*violations, *invariants.lost_or_duplicated(rig.load.acknowledged, stored_numbers(rig.broker, rig.topic))]
+        return [
+            *violations,
+            *invariants.lost_or_duplicated(rig.load.acknowledged, stored_numbers(rig.broker, rig.topic)),
+        ]
     finally:
         rig.close()
 

@@ -76,7 +76,9 @@ class Load:
                 if self._ended.is_set():
                     return
             try:
-                self._producer.produce(self._topic, b"%d %s" % (number, padding), b"%d" % number, on_delivery=self._record_outcome)
+                self._producer.produce(
+                    self._topic, b"%d %s" % (number, padding), b"%d" % number, on_delivery=self._record_outcome
+                )
             except BufferError:  # the queue of librdkafka is full because of a long fault
                 self._producer.poll(0.1)
             if self._ended.is_set():

@@ -63,7 +63,7 @@ def _read_stat(pid: int) -> list[str] | None:
 
 
 def find_processes(relay: Process) -> dict[str, Process]:
-    """Return the running processes of a kproxy: relay, spawner, inspector; with several inspectors also worker 1, 2, ..."""
+    """Return the running processes by name: relay, spawner, inspector; with several inspectors also worker 1, 2, ..."""
     return dict(_named_processes(relay))
 
 

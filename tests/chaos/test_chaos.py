@@ -43,7 +43,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 
 @pytest.mark.parametrize(
-    "story", story_params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False)
+    "story",
+    story_params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False),
 )
 def test_story_has_no_violations_with_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
     assert play_story(story, tmp_path, RealKafka(kafka)) == []

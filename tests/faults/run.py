@@ -73,7 +73,16 @@ def prepare(client: str) -> list[str]:
 @functools.cache
 def _java_class_path() -> str:
     class_directory, classpath = cache() / "faults-java", class_path(RELEASES[0])
-    compiler_command = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_JAVA_SOURCE)]
+    compiler_command = [
+        "javac",
+        "-nowarn",
+        "-Xlint:none",
+        "-cp",
+        classpath,
+        "-d",
+        str(class_directory),
+        str(_JAVA_SOURCE),
+    ]
     subprocess.run(compiler_command, check=True, capture_output=True, timeout=120)
     return f"{class_directory}:{classpath}"
 

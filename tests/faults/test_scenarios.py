@@ -43,7 +43,9 @@ def test_scenarios_cover_all_apis_and_clients() -> None:
     assert {scenario.client for scenario in SCENARIOS} == set(CLIENTS)
 
 
-@pytest.mark.parametrize("scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda scenario: scenario.name
+)
 def test_vague_report_lacks_all_facts(scenario: Scenario) -> None:
     assert len(missing_facts(scenario, report(0, "something went wrong hint: call us"))) == 3
     assert "who" not in missing_facts(scenario, report(0, "ask the broker, the client and your acl: hint: they know"))

@@ -172,5 +172,7 @@ def test_rule_limits_of_a_live_proxy_are_configurable(
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or [*HABITS]
-    findings_by_client = play(Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *rule_options(), *broker_options()), wanted)
+    findings_by_client = play(
+        Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *rule_options(), *broker_options()), wanted
+    )
     json.dump(findings_by_client, sys.stdout, indent=1)

@@ -198,7 +198,10 @@ def browser(program: str, profile: Path) -> Iterator[Tab]:
         f"--user-data-dir={profile}",
     ]
     process = subprocess.Popen(
-        dies_with_us(command), pass_fds=(browser_input, browser_output), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        dies_with_us(command),
+        pass_fds=(browser_input, browser_output),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     os.close(browser_input)
     os.close(browser_output)

@@ -53,9 +53,9 @@ def free_port() -> int:
 
 
 def class_path(release: str) -> str:
-    """Return the Java class properties_path of a release; Maven fetches missing artifacts."""
+    """Return the Java class path of a release; Maven fetches missing artifacts."""
     class_path_file = cache() / f"kafka-{release}.classpath"
-    if not class_path_file.exists() or not all(map(os.properties_path.exists, class_path_file.read_text().split(":"))):
+    if not class_path_file.exists() or not all(map(os.path.exists, class_path_file.read_text().split(":"))):
         class_path_file.parent.mkdir(parents=True, exist_ok=True)
         pom = Path(__file__).with_name("pom.xml")
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={class_path_file}", f"-Dkafka.version={release}"]
@@ -156,7 +156,9 @@ class Kafka(Tools):
         }
         properties_path = directory / "server.properties"
         properties_path.write_text("".join(f"{key}={value}\n" for key, value in configuration.items()))
-        format_command = self._java("kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(properties_path))
+        format_command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(properties_path)
+        )
         subprocess.run(format_command, check=True, capture_output=True, timeout=120)
         options = ["-Xmx512m", *_SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *jvm]
         self._command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(properties_path)]

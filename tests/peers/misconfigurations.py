@@ -95,7 +95,7 @@ class Case:
         message: Parts of the finding's message.
         hint: A part of its hint.
         blame: Whom the finding blames.
-        by_broker: Whether the result depends on the broker's release.
+        depends_on_release: Whether the result depends on the broker's release.
     """
 
     name: str
@@ -110,4 +110,4 @@ class Case:
     message: tuple[str, ...] = field(default=())
     hint: str = ""
     blame: str = "client"
-    by_broker: bool = False
+    depends_on_release: bool = False

@@ -7,12 +7,12 @@ from typing import Any
 from tests.peers.kafka import HOST
 from tests.peers.misconfigurations import Case
 
-_AT_CLIENT, _AT_BROKER = f"TLS with client {HOST} failed: ", f"TLS with upstream {HOST}:"
+_CLIENT_FAILURE, _BROKER_FAILURE = f"TLS with client {HOST} failed: ", f"TLS with upstream {HOST}:"
 _REJECTED, _UNTRUSTED = "it rejected kproxy's certificate", "it does not trust kproxy's certificate: unknown CA"
 
 
 def cases() -> list[Case]:
-    client, broker = {"message": (_AT_CLIENT,)}, {"message": (_AT_BROKER,), "blame": "broker"}
+    client, broker = {"message": (_CLIENT_FAILURE,)}, {"message": (_BROKER_FAILURE,), "blame": "broker"}
 
     def make_case(name: str, base: dict[str, Any], message: str, hint: str, **more: Any) -> Case:
         return Case(name=name, **base | {"message": (*base["message"], message), "hint": hint} | more)

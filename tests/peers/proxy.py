@@ -80,7 +80,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Chain:
-    """A chain of connections: clients connect to `front`, `front` to `proxy`, `proxy` to `back`, `back` to the broker."""
+    """A chain in which clients connect to `front`, `front` to `proxy`, `proxy` to `back`, and `back` to the broker."""
 
     front: Forwarder
     proxy: Proxy

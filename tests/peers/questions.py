@@ -133,7 +133,9 @@ class Questions:
         ]
         return await self(label, "Fetch", version, body | {"topics": topics} | values)
 
-    async def list_offsets(self, label: str, timestamp: int, topic: str = "t", *, version: int = 7, **values: Any) -> Any:
+    async def list_offsets(
+        self, label: str, timestamp: int, topic: str = "t", *, version: int = 7, **values: Any
+    ) -> Any:
         """Look up an offset by timestamp."""
         partition_entry = {
             "partition_index": 0,
@@ -162,7 +164,11 @@ class Questions:
         if isinstance(value, list):
             return sorted((self._make_comparable(element, key) for element in value), key=_sort_key)
         if key == "records" and value is not None:
-            return [self._comparable_batch(element_value) for element_value in decode(value) if "truncated" not in element_value]
+            return [
+                self._comparable_batch(element_value)
+                for element_value in decode(value)
+                if "truncated" not in element_value
+            ]
         if key == "producer_id" and value in self._producers:
             return f"producer {self._producers.index(value)}"
         if key in ("host", "port", "throttle_time_ms"):

@@ -154,12 +154,8 @@ class SecureCluster:
             "listener.name.sasl_ssl_short.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
             "listener.name.sasl_ssl_short.plain.connections.max.reauth.ms": str(SESSION_MS),
             "listener.name.sasl_ssl_short.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.ssl_expired.ssl.keystore.location": str(
-                inside.issue(HOST, days=-3).combined()
-            ),
-            "listener.name.ssl_elsewhere.ssl.keystore.location": str(
-                inside.issue("elsewhere.test").combined()
-            ),
+            "listener.name.ssl_expired.ssl.keystore.location": str(inside.issue(HOST, days=-3).combined()),
+            "listener.name.ssl_elsewhere.ssl.keystore.location": str(inside.issue("elsewhere.test").combined()),
             "listener.name.ssl_old.ssl.enabled.protocols": "TLSv1.1",
             "listener.name.ssl_old.ssl.protocol": "TLSv1.1",
         }

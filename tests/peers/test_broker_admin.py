@@ -126,7 +126,7 @@ async def config_changes(client: SocketClient) -> dict[str, Any]:
 async def wait_for_config(client: SocketClient, kind: int, name: str, key: str, expected: str) -> Any:
     """Wait until the broker describes a config that was set; return the description, for client metrics without type.
 
-    The broker applies a config a little later than the controller stores it. Until then, it describes the previous value
+    The broker applies a config shortly after the controller has stored it. Until then, it describes the previous value
     or a default. The value of a sensitive config is never shown. Before 4.0, Kafka did not report the types of client
     metrics configs.
     """

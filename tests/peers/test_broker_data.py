@@ -30,7 +30,9 @@ KNOWN_DIFFERENCES = {
 @pytest.mark.parametrize("release", RELEASES)
 async def test_data_responses_match_kafka(release: str, tmp_path: Path) -> None:
     is_kafka_3 = release.startswith("3")
-    kafka = Kafka(release, tmp_path / "kafka", {}, {"log.message.timestamp.after.max.ms": NO_LIMIT} if is_kafka_3 else {})
+    kafka = Kafka(
+        release, tmp_path / "kafka", {}, {"log.message.timestamp.after.max.ms": NO_LIMIT} if is_kafka_3 else {}
+    )
     try:
         kafka_responses = await collect_responses(kafka.direct[1], is_kafka_3=is_kafka_3)
     finally:

@@ -68,7 +68,7 @@ def exchange(settings: dict[str, Any]) -> None:
 
 
 def stop_and_check(proxy: Proxy) -> list[Line]:
-    """Stop the proxy; check that the trace is decrypted, without findings about security or layout; return its lines."""
+    """Stop the proxy; return its trace, which must be decrypted and without findings about security or layout."""
     proxy.interrupt()
     lines = read_lines(proxy.trace)
     assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}

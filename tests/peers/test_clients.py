@@ -56,7 +56,7 @@ def test_both_sides_of_the_proxy_have_the_same_bytes(run: Run) -> None:
 
 
 def connection_hashes(side: Forwarder) -> list[tuple[str, str]]:
-    """Return hashes of each connection's directions, without the empty connections with which kproxy checks the broker."""
+    """Return hashes of each connection's directions, without kproxy's empty connections that check the broker."""
     return sorted(
         (connection.requests.sha256(), connection.responses.sha256())
         for connection in side.connections

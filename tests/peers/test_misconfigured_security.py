@@ -47,7 +47,7 @@ def test_finding_names_the_side_the_reason_and_the_remedy(setting: Setting, case
 
 
 @pytest.mark.parametrize("setting", OLDER, indirect=True)
-@pytest.mark.parametrize("case", [case for case in CASES if case.by_broker], ids=case_id)
+@pytest.mark.parametrize("case", [case for case in CASES if case.depends_on_release], ids=case_id)
 def test_finding_is_the_same_with_older_brokers(setting: Setting, case: Case, tmp_path: Path) -> None:
     check_case(setting, case, tmp_path)
 

@@ -22,15 +22,11 @@ async def run_probe(target: Target) -> list[CheckResult]:
 
 def test_kafka_passes_all_applicable_checks(lab: Lab) -> None:
     results = asyncio.run(run_probe(Target(TcpAddress(*lab.kafka.direct), 30)))
-    failed = {
-        result.check.id: result.sentence for result in results if result.outcome == "fail"
-    }
+    failed = {result.check.id: result.sentence for result in results if result.outcome == "fail"}
     assert failed == {}
     assert sum(result.outcome == "pass" for result in results) > 800
     skipped = {
-        result.check.id: result.sentence
-        for result in results
-        if result.check.writes and result.outcome == "skip"
+        result.check.id: result.sentence for result in results if result.check.writes and result.outcome == "skip"
     }
     unexplained = {
         name for name, reason in skipped.items() if "does not serve" not in reason and "only up to" not in reason

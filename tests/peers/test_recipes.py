@@ -76,7 +76,9 @@ def test_recipe_for_a_cluster_with_tls_and_scram_works(tmp_path: Path) -> None:
         proxy = host.start(SCRAM.command("kproxy --config-file"), ready="listening on")
         run_clients(host, SCRAM, "kafka-console-consumer.sh ")
         connection_options = "--bootstrap-server kproxy.example.com:9093 --command-config client.properties"
-        offsets = host.run(f"kafka-get-offsets.sh {connection_options} --topic orders")  # this queries all three brokers
+        offsets = host.run(
+            f"kafka-get-offsets.sh {connection_options} --topic orders"
+        )  # this queries all three brokers
         (tmp_path / "wrong.properties").write_text(SCRAM.files["client.properties"].replace("alice-secret", "wrong"))
         host.run(SCRAM.command("kafka-topics.sh ").replace("client.properties", "wrong.properties"), status=1)
         lines = stop_and_read(proxy, tmp_path)

@@ -55,6 +55,9 @@ def test_capture_replays_with_few_differences(client: str, lab: Lab) -> None:
         for api, difference in differences
         if difference.why is DifferenceKind.ERROR_CODE
     }
-    assert codes <= {("Heartbeat", "error_code"), ("Metadata", "topics[].error_code")}  # due to a rebalance and to an existing topic
+    assert codes <= {
+        ("Heartbeat", "error_code"),
+        ("Metadata", "topics[].error_code"),
+    }  # due to a rebalance and to an existing topic
     outcomes = [exchange.outcome for exchange in results]
     assert outcomes.count(ReplayOutcome.EQUAL) > 0.8 * len(results)

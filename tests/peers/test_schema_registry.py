@@ -137,7 +137,8 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
     second_client = SchemaRegistryClient({"url": running.url})
     assert AvroDeserializer(second_client)(values[0], context) == order
     assert (
-        ProtobufDeserializer(class_, conf=current_format, schema_registry_client=second_client)(values[1], context) == line
+        ProtobufDeserializer(class_, conf=current_format, schema_registry_client=second_client)(values[1], context)
+        == line
     )
     assert JSONDeserializer(json.dumps(JSON), schema_registry_client=second_client)(values[2], context) == document
 

@@ -108,7 +108,9 @@ def secret_frames(chain: Chain) -> list[bytes]:
 
 def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
     """Return the secrets as they were sent, by name."""
-    wire = b"".join(bytes(connection.requests.data + connection.responses.data) for connection in chain.front.connections)
+    wire = b"".join(
+        bytes(connection.requests.data + connection.responses.data) for connection in chain.front.connections
+    )
     [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", token)
     secrets = {
         "password": PASSWORD.encode(),

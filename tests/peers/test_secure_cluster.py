@@ -92,7 +92,9 @@ def test_records_pass_through_kproxy_and_the_trace_has_the_principal(
 @pytest.mark.parametrize(
     "client", ["java", *(pytest.param(name, marks=pytest.mark.root) for name in ("confluent", "franz"))]
 )
-def test_client_reaches_three_brokers_by_name_through_one_port(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
+def test_client_reaches_three_brokers_by_name_through_one_port(
+    cluster: SecureCluster, tmp_path: Path, client: str
+) -> None:
     """The client uses a separate hosts file because the names are not in DNS."""
     names = ["bootstrap.kafka.test", *(f"broker-{number}.kafka.test" for number in (1, 2, 3))]
     hosts = tmp_path / "hosts"

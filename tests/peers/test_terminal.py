@@ -53,7 +53,9 @@ def send_requests(port: int, times: int = 1) -> None:
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "200x50"])
 @pytest.mark.parametrize(("path", "rows"), [(TRACE, 5), (CAPTURE, 13)], ids=["trace", "capture"])
-def test_file_is_shown(tmp_path: Path, isolated_environment: Mapping[str, str], size: tuple[int, int], path: Path, rows: int) -> None:
+def test_file_is_shown(
+    tmp_path: Path, isolated_environment: Mapping[str, str], size: tuple[int, int], path: Path, rows: int
+) -> None:
     with kproxy("tui", path, size=size, cwd=tmp_path, env=isolated_environment) as terminal:
         screen = terminal.wait_for(f"{rows} rows")
         assert path.name in screen.splitlines()[0]
@@ -123,8 +125,12 @@ def test_damaged_file_opens_without_rows(tmp_path: Path, isolated_environment: M
         quit_application(terminal)
 
 
-def test_tui_starts_and_stops_a_proxy_with_the_built_in_broker(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
-    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
+def test_tui_starts_and_stops_a_proxy_with_the_built_in_broker(
+    tmp_path: Path, isolated_environment: Mapping[str, str]
+) -> None:
+    with kproxy(
+        "tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment
+    ) as terminal:
         port = listener_port(terminal)
         send_requests(port, 3)
         screen = terminal.wait_for(lambda screen: "5 rows" in screen and screen.count("ApiVersions v0") == 3)
@@ -142,7 +148,9 @@ def test_tui_starts_and_stops_a_proxy_with_the_built_in_broker(tmp_path: Path, i
 
 
 def test_closing_the_terminal_stops_its_proxy(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
-    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
+    with kproxy(
+        "tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment
+    ) as terminal:
         port = listener_port(terminal)
     until("the proxy ends", lambda: is_not_listening(port))
 
@@ -255,7 +263,11 @@ def test_tui_offers_a_choice_between_running_proxies(
     ],
 )
 def test_unusable_input_is_reported_in_a_sentence(
-    tmp_path: Path, isolated_environment: Mapping[str, str], arguments: list[object], variables: Mapping[str, str], message: str
+    tmp_path: Path,
+    isolated_environment: Mapping[str, str],
+    arguments: list[object],
+    variables: Mapping[str, str],
+    message: str,
 ) -> None:
     with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env={**isolated_environment, **variables}) as terminal:
         assert terminal.wait_for_end() == 2
@@ -263,7 +275,9 @@ def test_unusable_input_is_reported_in_a_sentence(
 
 
 def test_tui_works_without_a_cache_directory(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
-    with kproxy("tui", CAPTURE, cwd=tmp_path, env={**isolated_environment, "XDG_CACHE_HOME": "/dev/null/none"}) as terminal:
+    with kproxy(
+        "tui", CAPTURE, cwd=tmp_path, env={**isolated_environment, "XDG_CACHE_HOME": "/dev/null/none"}
+    ) as terminal:
         terminal.wait_for("13 rows")
         quit_application(terminal)
 
@@ -295,7 +309,9 @@ def test_errors_are_marked_even_without_colours(
 @pytest.mark.parametrize(
     "arguments", [[CAPTURE], ["--listen", "127.0.0.1:0", "--upstream"]], ids=["capture", "own proxy"]
 )
-def test_closed_terminal_leaves_no_processes(tmp_path: Path, isolated_environment: Mapping[str, str], arguments: list[object]) -> None:
+def test_closed_terminal_leaves_no_processes(
+    tmp_path: Path, isolated_environment: Mapping[str, str], arguments: list[object]
+) -> None:
     with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("rows")
         assert processes_in(tmp_path)

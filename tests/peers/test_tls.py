@@ -179,7 +179,12 @@ def test_client_reaches_three_brokers_by_name_through_one_port(tmp_path: Path, m
     broker = BrokerThread(brokers=3, topics={"orders": 6})
     with broker:
         host, _, port = broker.bootstrap.partition(",")[0].rpartition(":")
-        listener_options = ["--tls-cert", str(tmp_path / "ca" / "cert.pem"), "--tls-key", str(tmp_path / "ca" / "key.pem")]
+        listener_options = [
+            "--tls-cert",
+            str(tmp_path / "ca" / "cert.pem"),
+            "--tls-key",
+            str(tmp_path / "ca" / "key.pem"),
+        ]
         proxy = Proxy((host, int(port)), tmp_path, "--advertise", "b$id.kafka.test", *listener_options)
         try:
             client_options = {

@@ -133,8 +133,12 @@ def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: P
         assert outcome == "refused"
 
 
-def test_windows_follow_a_proxy_and_report_its_end(chromium: Browser, tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
-    with run_web("--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=isolated_environment) as server:
+def test_windows_follow_a_proxy_and_report_its_end(
+    chromium: Browser, tmp_path: Path, isolated_environment: Mapping[str, str]
+) -> None:
+    with run_web(
+        "--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=isolated_environment
+    ) as server:
         first_window = open_window(chromium, server.address)
         files = "document.getElementById('files').textContent"
         port = int(first_window.until(f"/127.0.0.1:(\\d+)/.exec({files})?.[1]"))

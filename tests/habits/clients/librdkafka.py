@@ -179,7 +179,7 @@ def open_consumer(common: Config, topic: str, config: Config | None = None) -> A
 
 
 def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
-    """Return a consumer of `RECORDS` records that commits each record, once per poll, or even if it has read nothing."""
+    """Return a consumer of `RECORDS` records that commits each record, once per poll, or even without new records."""
 
     def consume_records(common: Config) -> None:
         reader = open_consumer(common, "filled", config)

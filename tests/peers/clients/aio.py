@@ -44,7 +44,9 @@ async def main() -> None:
 
 
 async def produce(producer: AIOKafkaProducer, topic: str) -> int:
-    futures = [await producer.send(topic, message.value, message.key, headers=message.headers) for message in run.messages()]
+    futures = [
+        await producer.send(topic, message.value, message.key, headers=message.headers) for message in run.messages()
+    ]
     await producer.flush()
     await asyncio.wait_for(asyncio.gather(*futures), run.CALL_SECONDS)
     return len(futures)

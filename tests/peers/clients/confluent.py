@@ -85,7 +85,7 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[
 
 
 def commit(member: Consumer) -> None:
-    """Commit, unless a rebalance has just revoked the partitions: the next owner will then consume the records again."""
+    """Commit, unless a rebalance has just revoked the partitions: their next owner will consume the records again."""
     try:
         member.commit(asynchronous=False)
     except KafkaException as error:

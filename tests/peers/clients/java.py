@@ -34,7 +34,11 @@ def run(tools: Tools, bootstrap: str, topic: str) -> dict[str, int]:
         consumed = min(consumed, _processed_count(printed))
         consumed = min(consumed, _consume_in_share_group(tools, connection_options, topic, produced))
     tools.tool(
-        "consumer-perf", *connection_options, *topic_options, "--num-records" if has_new_protocols else "--messages", str(produced)
+        "consumer-perf",
+        *connection_options,
+        *topic_options,
+        "--num-records" if has_new_protocols else "--messages",
+        str(produced),
     )
     members = _grow_to_two(tools, connection_options, topic, group)
     described = tools.tool(

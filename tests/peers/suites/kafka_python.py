@@ -22,7 +22,7 @@ CONSTRAINTS = Path(__file__).parents[3] / ".ci" / "constraints-peers.txt"
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
 #: A module that the source distribution lacks; with an existing broker it has nothing to do. Consumers request Metadata
 #: every second to avoid a race in the client (3.0.12): a subscription made while the first Metadata is processed is
-#: forgotten until the next request, by default five minutes later. It occurred in 5 of 1,600 runs of test_kafka_consumer.
+#: forgotten until the next request, by default five minutes later. It hit 5 of 1,600 runs of test_kafka_consumer.
 SERVICE = """\
 from kafka import KafkaConsumer
 

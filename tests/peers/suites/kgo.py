@@ -43,6 +43,8 @@ def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
             dies_with_us([str(program), "-test.v", f"-test.timeout={seconds:.0f}s"]),
             cwd=source, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
-    matches = re.findall(r"^(?:=== RUN +|--- (\w+): )(\w+)(?: \(.*)?$", printed.read_text(errors="replace"), re.MULTILINE)
+    matches = re.findall(
+        r"^(?:=== RUN +|--- (\w+): )(\w+)(?: \(.*)?$", printed.read_text(errors="replace"), re.MULTILINE
+    )
     outcomes = {"PASS": "passed", "": "did not end"}
     return {name: outcomes.get(outcome, outcome) for outcome, name in matches}
