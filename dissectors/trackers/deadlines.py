@@ -45,8 +45,10 @@ class Deadlines(Generic[SubjectT]):
         return key in self._waiting
 
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
-        """Set or replace the deadline of a key: `passed` yields `event` for `subject` unless `meet_deadline` is "
-        "called first."""
+        """Set or replace the deadline of a key.
+
+        `passed` yields `event` for `subject` unless `meet_deadline` is called first.
+        """
         if key not in self._waiting and len(self._waiting) >= MAX_DEADLINES:
             return
         self._sequence += 1

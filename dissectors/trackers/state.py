@@ -272,7 +272,7 @@ class ConnectionState:
         return state
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
-        """Set a deadline: `code` gets a `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
+        """Set a deadline: `code` gets `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
 
         A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
         new deadline replaces the one with the same key.

@@ -32,7 +32,7 @@ def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.
     offsets = [0, *sorted(cuts), len(stream)]
     for start, end in pairwise(offsets):
         found_ends += [start + offset for offset in boundaries.ends(stream[start:end])]
-        assert boundaries.between == (end == 0 or end in ends)
+        assert boundaries.at_boundary == (end == 0 or end in ends)
     assert found_ends == ends
     assert boundaries.framed
 
@@ -50,7 +50,7 @@ def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
     assert list(boundaries.ends(struct.pack(">i", 2 * len(inner)))) == []
     assert list(boundaries.ends(inner)) == []
     assert list(boundaries.ends(inner)) == [len(inner)]
-    assert boundaries.between
+    assert boundaries.at_boundary
 
 
 def test_http_tls_or_a_negative_length_is_not_framed() -> None:
@@ -58,7 +58,7 @@ def test_http_tls_or_a_negative_length_is_not_framed() -> None:
         boundaries = FrameBoundaries()
         assert list(boundaries.ends(start)) == []
         assert not boundaries.framed
-        assert boundaries.between
+        assert boundaries.at_boundary
         assert list(boundaries.ends(b"\x00\x00\x00\x00")) == []
 
 

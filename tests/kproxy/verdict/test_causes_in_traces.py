@@ -154,7 +154,7 @@ def test_causes_are_sorted_by_severity_and_count() -> None:
 
 def test_worst_of_many_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "MAX_CAUSES", 20)
-    monkeypatch.setattr(causes_module, "_AT_ONCE", 5)
+    monkeypatch.setattr(causes_module, "_DROPPED_AT_ONCE", 5)
     first = request(0, findings=[entry()])
     info_requests = [request(n, at=n, api_version=n, findings=[entry("L032", "info")]) for n in range(1, 101)]
     repeat_line = response(

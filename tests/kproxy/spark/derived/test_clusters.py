@@ -13,7 +13,7 @@ from kproxy.cli import main
 from kproxy.spark.derived.clusters import ServerLocation, Sighting, clusters
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import finding, request, response
 
 #: proxy, server, the cluster id that it reports, and the brokers that it names.
@@ -122,8 +122,8 @@ def analyze(
 def test_cluster_column_is_shown_only_if_there_are_several_clusters(
     analyze: Callable[..., str], tmp_path: Path
 ) -> None:
-    write(tmp_path / "a" / "a.jsonl", text_of(*cluster_lines("A", "p", 3)))
-    write(tmp_path / "b" / "b.jsonl", text_of(*cluster_lines("B", "q", 2)))
+    write(tmp_path / "a" / "a.jsonl", trace_bytes(*cluster_lines("A", "p", 3)))
+    write(tmp_path / "b" / "b.jsonl", trace_bytes(*cluster_lines("B", "q", 2)))
     # The filter excludes the lines that contain the cluster id.
     args = ("--job", "latency", "--where", "api=Heartbeat")
     out = analyze(tmp_path, *args, "--format", "json")
